@@ -176,7 +176,8 @@ def test_pairs_and_wrong_texts() -> None:
         with pytest.raises(DataError, match=message):
             classifier().fit(wrong, labels)
     with pytest.raises(
-        DataError, match="<fit>:3: got one text, but the first example is a pair; give either pairs or single texts"
+        DataError,
+        match="<fit>:3: got one text, but the first example is a pair of texts; give each example as many texts",
     ):
         classifier().fit([*pairs[:3], "a", *pairs[4:]], labels)
     with pytest.raises(DataError, match="<validation>:0: got a pair of texts, but the first example is one text"):

@@ -24,7 +24,7 @@ def provenance(*, seed: int | None = None, device: str = "auto", packages: Seque
     commit, except for results of earlier runs.
 
     Args:
-        device: cpu, cuda or auto, which is what training takes by itself: a GPU if there is one.
+        device: cpu, cuda or auto, which is a GPU if there is one, whether a training took it or not.
         packages: further packages whose versions are recorded.
     """
     tracked = _git("ls-files", "--error-unmatch", Path(__file__).name) is not None

@@ -65,7 +65,7 @@ def test_planted_wrong_spans_are_found(tmp_path: Path, call: Call, monkeypatch: 
         else:
             span[2] = draw.choice(sorted({"product", "order", "date", "place"} - {span[2]}))
     Path("planted.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
-    done = call("audit", "planted.jsonl", "--folds", 3, "-o", "report/")
+    done = call("audit", "planted.jsonl", "--folds", 2, "-o", "report/")
     assert done.code == 0, done.err
     assert "sentences with a tag that the models find improbable" in done.out
     assert "a linear model of words" in done.out

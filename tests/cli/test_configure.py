@@ -104,7 +104,7 @@ def test_the_task_is_found_up_to_the_first_bad_row(tmp_path: Path) -> None:
 
 def test_a_second_text_that_is_not_read_is_pointed_out(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("text,Sentence2,label\na,b,c\n")
-    hint = "the column 'Sentence2' is not read; to learn from pairs of texts add --text-pair Sentence2"
+    hint = "the column 'Sentence2' is not read; to learn from both texts add --text text --text Sentence2"
     options = {"data": {"train": [str(tmp_path / "a.csv")]}}
     assert resolve(options, spec=LABELS).remarks[-1] == hint
     options["data"]["columns"] = {"text_pair": "Sentence2"}

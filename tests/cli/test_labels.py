@@ -75,4 +75,4 @@ def test_pairs_in_one_column_are_refused(call: Call, tmp_path: Path) -> None:
     done = call("train", path, "-o", tmp_path / "m")
     assert done.code == 2
     assert "each text is a list whose words contain blanks, such as ['first text'," in done.err
-    assert "write a pair of texts in two columns (--text-pair)" in done.err
+    assert "write a pair of texts in two columns (--text twice)" in done.err

@@ -46,7 +46,7 @@ def test_one_text_is_refused_by_a_model_of_pairs(call: Call, pairs: Path, tmp_pa
     ):
         assert (done.code, done.out) == (2, "")
         assert "item 0 is one text; this model was trained on pairs: pass (first, second)" in done.err
-        assert "--text-pair" in done.err
+        assert "each with --text" in done.err
         assert "Traceback" not in done.err
 
 

@@ -483,7 +483,9 @@ def test_gradients_are_those_of_finite_differences(name: str) -> None:
         mixer = built(name, causal=causal)
         x, mask = batch([4, 2])
         x = torch.where(mask[..., None], x, 0.5).requires_grad_()
-        assert torch.autograd.gradcheck(lambda x, mixer=mixer, mask=mask: mixer(x, mask)[mask], x, atol=1e-6)
+        torch.manual_seed(2)  # along random directions; without a future, each number alone
+        exact = {"atol": 1e-6, "fast_mode": causal}
+        assert torch.autograd.gradcheck(lambda x, mixer=mixer, mask=mask: mixer(x, mask)[mask], x, **exact)
         names, values = zip(*mixer.named_parameters(), strict=True) if list(mixer.parameters()) else ((), ())
 
         def of_parameters(*values: Tensor, mixer=mixer, names=names, x=x, mask=mask) -> Tensor:

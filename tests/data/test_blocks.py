@@ -164,7 +164,7 @@ def test_a_block_of_another_schema_is_an_error_at_its_first_line() -> None:
         Dataset.from_examples([Example("a", 1.5, "a.jsonl", 1), block])
     assert caught.value.line == 5
     with pytest.raises(DataError, match="a pair"):
-        Dataset.from_examples([block], pairs=True)
+        Dataset.from_examples([block], texts=2)
     grouped = Example("a", "x", "a.jsonl", 1, group="g")
     with pytest.raises(DataError, match="group"):
         Dataset.from_examples([grouped, block])

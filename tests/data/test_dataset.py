@@ -58,10 +58,10 @@ LIMITS = pytest.mark.parametrize("limit", [1 << 20, 150, 0], ids=["memory", "par
 @pytest.mark.parametrize(
     ("examples", "schema"),
     [
-        (MIXED, Schema(pairs=False, targets="label")),
-        (TAGGED, Schema(pairs=False, targets="labels")),
-        (PAIRS, Schema(pairs=True, targets="number")),
-        (QUESTIONS, Schema(pairs=True, targets="answers")),
+        (MIXED, Schema(texts=1, targets="label")),
+        (TAGGED, Schema(texts=1, targets="labels")),
+        (PAIRS, Schema(texts=2, targets="number")),
+        (QUESTIONS, Schema(texts=2, targets="answers")),
     ],
     ids=["labels", "tuples", "numbers", "questions"],
 )
@@ -142,7 +142,7 @@ def test_texts_in_memory_are_the_objects_that_were_given() -> None:
     [
         (
             Example(PAIR, "x", "f", 2),
-            "f:2: got a pair of texts, but the first example is one text; give either pairs or single texts",
+            "f:2: got a pair of texts, but the first example is one text; give each example as many texts",
         ),
         (
             Example("b", ("x",), "f", 2),
@@ -158,7 +158,7 @@ def test_another_schema_is_refused(second: Example, message: str) -> None:
         with pytest.raises(DataError, match=message):
             Dataset.from_examples([Example("a", "x", "f", 1), *unlabeled, second])
     with pytest.raises(DataError, match="f:1: got one text, but the first example is a pair"):
-        Dataset.from_examples([Example("a", "x", "f", 1)], pairs=True)
+        Dataset.from_examples([Example("a", "x", "f", 1)], texts=2)
 
 
 def test_the_documented_example() -> None:

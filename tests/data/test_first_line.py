@@ -105,7 +105,7 @@ def refusal(path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         ("a.csv", table(HEADERS["a label as name"]), "(printf 'text,label\\n'; cat "),
         ("a.txt", "".join(f"{n % 2} {text(n)}\n" for n in N), "sed 's/  */\\t/' "),
         ("a.csv", "".join(f"{text(n).replace(',', '')}\n" for n in N), "has one column"),
-        ("a.tsv", "".join(f"{n % 3}\t{text(n)}\t{text(n + 1)}\n" for n in N), "--text 2 --text-pair 3"),
+        ("a.tsv", "".join(f"{n % 3}\t{text(n)}\t{text(n + 1)}\n" for n in N), "--text 2 --text 3"),
         ("a.tsv", LAYOUTS["source, label, mark, sentence"][1], "'1' (2 different values: gj04, bc01)"),
     ],
 )

@@ -191,7 +191,7 @@ FILE_PROBLEMS = [
     Case("missing label column", "a.csv", "text,lable\na,1\n", ("no column 'label'; did you mean 'lable'?", "--label")),
     Case("missing label column of all JSON rows", "a.jsonl", jsonl({"text": "a", "lable": 1}, {"text": "b"}),
          ("no column 'label'; did you mean 'lable'?", "text, lable", "--label")),
-    Case("missing second text", "a.csv", "text,label\na,1\n", ("no column 'textb'", "--text-pair"), pair="textb"),
+    Case("missing second text", "a.csv", "text,label\na,1\n", ("no column 'textb'", "--text COLUMN"), pair="textb"),
     Case("missing slots", "a.conll", "a\nb\n", ("no column 'slots'", "--set data.columns.slots="), task="tagging"),
     Case("every row bad", "a.csv", "text,label\na,\nb,\n", ("column 'label' is empty",)),
 ]

@@ -158,7 +158,7 @@ def test_a_size_beyond_its_limit_is_refused(export: Callable[..., bytes]) -> Non
 
 
 LIBRARY = [file for file in NATIVE.glob("*.c") if file.name not in ("python.c", "example.c")]
-OPTIMIZED = ("-O3", "-fno-math-errno", "-fno-trapping-math")
+OPTIMIZED = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-Wall", "-Wextra", "-Werror")
 
 
 def compiled(folder: Path, *options: object) -> None:

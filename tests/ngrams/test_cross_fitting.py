@@ -38,7 +38,7 @@ def rows(number: int, seed: int, *, sensible: bool = True, label: str | None = N
 def paired(dataset: Dataset) -> Dataset:
     """Each text with itself."""
     both = (Example((one.text, one.text), one.target, "rows", i) for i, one in enumerate(dataset))
-    return Dataset.from_examples(both, pairs=True)
+    return Dataset.from_examples(both, texts=2)
 
 
 def config(**values: Any) -> RunConfig:

@@ -172,7 +172,9 @@ def test_training_evaluates_what_a_predictor_reads(task: str, form: str, tokens:
     predictor = Predictor(content)
     rows: list[Any] = [text for text in texts() if text]
     rows = [(text, "what is") if form == "pair" else text.split() if form == "words" else text for text in rows]
-    data = Dataset.from_examples((Example(text, None, "rows", i) for i, text in enumerate(rows)), pairs=form == "pair")
+    data = Dataset.from_examples(
+        (Example(text, None, "rows", i) for i, text in enumerate(rows)), texts=1 + (form == "pair")
+    )
     read = TextSet(data, predictor.encoder)
     long = find_long_texts(read, predictor.task)
     assert len(long.owners) >= 4

@@ -121,7 +121,9 @@ def test_a_file_of_answers(tmp_path: Path) -> None:
 def test_a_file_of_answers_to_no_texts(tmp_path: Path, text: str) -> None:
     path = tmp_path / "answers.jsonl"
     path.write_text(f'{{"text": {text}, "probabilities": {{"a": 1.0}}}}\n')
-    with pytest.raises(DataError, match=r"answers.jsonl:1: column 'text' holds .* a text, a pair or a list of words"):
+    with pytest.raises(
+        DataError, match=r"answers.jsonl:1: column 'text' holds .* a text, several texts or a list of words"
+    ):
         FileTeacher(str(path))
 
 
@@ -129,7 +131,7 @@ def test_a_file_of_answers_to_pairs(tmp_path: Path) -> None:
     path = tmp_path / "answers.jsonl"
     rows = [{"text": ["u", "v"], "probabilities": {"a": 1}}, {"text": "w", "other": "z", "probabilities": {"b": 1}}]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    teacher = FileTeacher(str(path), text="premise", text_pair="other")
+    teacher = FileTeacher(str(path), text="premise", text_pair=("other",))
     assert list(teacher.texts()) == [("u", "v"), ("w", "z")]
 
 

@@ -10,7 +10,7 @@ import pytest
 from mixling import TextConfig, TextEncoder
 from mixling.text import FIRST, Distinct, Text, Words, pair_hashes, train_vocabulary
 from mixling.text.ngrams import gram_hashes, word_hashes
-from mixling.text.table import SECOND, SHARED
+from mixling.text.table import FURTHER, SHARED
 
 TEXTS: list[Text] = [
     "The cat sat. the CAT sat on the mat",
@@ -62,7 +62,7 @@ def terms(texts: list[Text], encoder: TextEncoder) -> tuple[Words, Distinct]:
 
 
 def test_words_pairs_and_grams_are_those_of_the_formulas():
-    words, marks = ["cat", "Straße", "", "\U0001f600"], [0, 1, 2, 3]
+    words, marks = ["cat", "Straße", "", "\U0001f600", "cat", "dog"], [0, 1, 2, 3, 4, 15]
     assert word_hashes(words, np.array(marks)).tolist() == [word(*item) for item in zip(words, marks, strict=True)]
     first, second = np.array([0, 5, 2**32 - 1], np.uint32), np.array([7, 2**31, 2**32 - 1], np.uint32)
     assert pair_hashes(first, second).tolist() == [pair(int(a), int(b)) for a, b in zip(first, second, strict=True)]
@@ -70,9 +70,9 @@ def test_words_pairs_and_grams_are_those_of_the_formulas():
         hashes, starts = gram_hashes(words, np.array(marks), 2, 5, marked=marked)
         for i, (text, mark) in enumerate(zip(words, marks, strict=True)):
             expected = []
-            for kept in (mark & ~SECOND, mark)[: 1 + (mark & SECOND)]:
+            for kept in dict.fromkeys((mark & ~FURTHER, mark)):
                 expected += grams(text, 2, 5, kept) + [mix(kept + 0x51ED270B)] * marked
-            expected += [word(text, mark)] * (mark & SECOND)
+            expected += [word(text, mark)] * (mark & FURTHER > 0)
             assert sorted(hashes[starts[i] : starts[i + 1]].tolist()) == sorted(expected)
 
 
@@ -113,7 +113,7 @@ def test_pairs_of_texts_have_their_marks_and_no_pair_of_words_between_them():
     assert sorted(words.hashes[distinct.rows].tolist()) == sorted([a, b, c, b])
     assert sorted(distinct.pairs.tolist()) == sorted([pair(a, b), pair(b, c)])
     for row in distinct.rows.tolist():
-        of_second = word("c", SECOND) in words.part(row, row + 1).grams.tolist()
+        of_second = word("c", 1) in words.part(row, row + 1).grams.tolist()
         assert of_second == (int(words.hashes[row]) == c)
     assert mix(SHARED + 0x51ED270B) in words.grams.tolist()
 

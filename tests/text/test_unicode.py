@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 import sys
 import unicodedata
@@ -16,8 +15,6 @@ from mixling.text.clean import lower
 from ..references import unicode as reference
 from ..references.unicode import tables
 
-# SHA-256 over all code points: see `record`. It belongs to the file format: another digest is another hash version.
-DIGEST = "cd6040188ce1e4978dadc3e1e475466e3b9b98b16ce3405220f6ae4dfc21f149"
 VERSION = tuple(map(int, unicodedata.unidata_version.split(".")))
 SAME_VERSION = tables().version == VERSION
 
@@ -27,27 +24,17 @@ def compose(text: str) -> str:
     return _core.normalize(text, False, True)
 
 
-def record(code: int, properties: int) -> str:
-    """Code point, properties as in the file, lower case, NFC, and NFC of the lower case, in hexadecimal."""
-    char = chr(code)
-    lowered = reference.lower(char)
-    forms = lowered, reference.compose(char), reference.compose(lowered)
-    texts = [" ".join(f"{ord(c):x}" for c in text) for text in forms]
-    return f"{code:x};{properties:x};{';'.join(texts)}\n"
-
-
 @pytest.mark.slow
-def test_all_characters_have_the_properties_of_the_frozen_version() -> None:
-    digest, end = hashlib.sha256(), 0
+def test_characters_are_those_of_the_frozen_version() -> None:
+    """tests/native/test_text.py has the digest of all; here few of those that have no name stand for the others."""
+    end = 0
     for first, end, properties in tables().runs:
-        for code in range(first, end):
-            digest.update(record(code, properties).encode())
+        for code in range(first, end, 1 if end - first < 50_000 else 61):
             char = chr(code)
             if not char.isascii() and not 0xD800 <= code < 0xE000:
                 assert (reference.lower(char), reference.compose(char)) == (lower(char), compose(char)), hex(code)
                 assert code == 0xFEFF or len(split_words(f"é{char}é")) == 1 + (properties & 3)
     assert end == sys.maxunicode + 1
-    assert digest.hexdigest() == DIGEST
 
 
 def test_classes_are_those_of_the_interpreter_where_it_knows_the_character() -> None:

@@ -108,19 +108,19 @@ def test_pairs_change_together_as_they_do_one_by_one(
     expected = Augmenter.of_texts(config, encoder(**marks), TEXTS)
     made = Augmenter.of_texts(config, encoder(**marks), TEXTS)
     for step in (4, 5):
-        changed = made.change_pairs(texts, known, BatchPart(whole, len(texts), 0, step))
+        changed = made.change_several(texts, known, BatchPart(whole, len(texts), 0, step))
         wanted = expected.encode(texts, BatchPart(whole, len(texts), 0, step))
         keys = [[0, 1, 2, *one.encoder.table_keys()] for one in (made, expected)]
         for found, item in zip(changed, wanted, strict=True):
             assert [keys[0][row] for row in found] == [keys[1][row] for row in item.words]
-    again = made.change_pairs(texts[3:5], known, BatchPart(np.array([3, 4]), len(texts), 0, 5))
+    again = made.change_several(texts[3:5], known, BatchPart(np.array([3, 4]), len(texts), 0, 5))
     assert [item.tolist() for item in again] == [item.tolist() for item in changed[3:5]]
 
 
 def test_pairs_without_words_are_separators() -> None:
     known = encoder(overlap=True)
     made = Augmenter.of_texts(AugmentationConfig(), known, TEXTS)
-    changed = made.change_pairs([("", ""), (" ", "")], known, BatchPart(np.arange(2), 2, 0, 0))
+    changed = made.change_several([("", ""), (" ", "")], known, BatchPart(np.arange(2), 2, 0, 0))
     assert [[["[PAD]", "[SEP]"][row] for row in item] for item in changed] == [["[SEP]"], ["[SEP]"]]
 
 
@@ -131,7 +131,7 @@ def test_a_table_that_is_full_is_begun_anew(monkeypatch: pytest.MonkeyPatch) -> 
     made = Augmenter.of_texts(AugmentationConfig(), known, TEXTS)
     tables = set()
     for step in range(6):
-        made.change_pairs(pairs, known, BatchPart(whole, len(pairs), 0, step))
+        made.change_several(pairs, known, BatchPart(whole, len(pairs), 0, step))
         tables.add(id(made.encoder))
         bags = made.encoder.bags(np.arange(len(made.encoder)))
         assert len(bags.features) == len(made.encoder)

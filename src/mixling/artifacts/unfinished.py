@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -33,6 +34,7 @@ def write_setup(
     task: str,
     precision: Precision,
     pairs: bool,
+    texts: Sequence[str],
     reading: ReadingConfig,
 ) -> None:
     """Write the files needed besides the checkpoint to build the model without the data.
@@ -40,9 +42,10 @@ def write_setup(
     Args:
         model: the model's configuration, completed for the vocabulary.
         precision: of the exported weights, by default.
-        pairs: whether the training texts are pairs.
+        pairs, texts: whether several texts belong together, and their names, as for `export_onnx`.
     """
     own = {"task": task, "model": model.to_dict(), "precision": precision, "pairs": pairs, "reading": reading.to_dict()}
+    own |= {"texts": list(texts)} if texts else {}
     write_sealed(folder / SETUP_FILE, {**own, "labels": labels.to_dict(), "vocabulary": vocabulary.serialize()})
 
 
@@ -83,6 +86,7 @@ def export_best(run: Unfinished, *, precision: Precision | None = None) -> tuple
             vocabulary=vocabulary,
             precision=chosen,
             pairs=saved["pairs"],
+            texts=saved.get("texts", ()),
             reading=reading,
         )
     except UserError as error:

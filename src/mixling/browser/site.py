@@ -177,7 +177,8 @@ def _describe(content: bytes, name: str) -> dict[str, Any]:
     # Taggers and answers have no explanations in JavaScript.
     options = [] if opened.task.windows or opened.task.per_word else ["explain"]
     beside = {} if opened.columns is None else {"columns": list(opened.columns.with_kinds)}
-    return out | {"inputs": [_inputs(opened.task, opened.metadata.pairs)], "options": options} | beside
+    texts = {"texts": list(opened.metadata.texts)} if opened.metadata.texts else {}
+    return out | {"inputs": [_inputs(opened.task, opened.metadata.pairs)], "options": options} | texts | beside
 
 
 def _inputs(task: Task, pairs: bool | None) -> str:

@@ -76,7 +76,10 @@ class _Texts:
         self._reader = reader(columns, labeled=False)
         self._kept = KeptColumns(kept)
         names = {"text", *reader.wanted[:-1]}  # without the target
-        self.columns = {name for key in names if (name := getattr(columns, key)) is not None} | set(columns.beside)
+        self.columns = set(columns.beside)
+        for key in names:
+            found = getattr(columns, key)
+            self.columns |= {found} if isinstance(found, str) else {*(found or ())}
         self.bad = OnBadRow("skip" if skip else "error", keep=2**63)
 
     def item(self, row: Row) -> Item:

@@ -95,8 +95,10 @@ def make_layout(
         fields, _ = task.table(labels, shown)
     else:
         # Which fields there are depends on the model alone.
-        pair = predictor.metadata.pairs or task.windows
-        sample = predictor.predict_one(with_missing(("a", "a") if pair else "a", predictor.feature_names)).to_dict()
+        number = len(predictor.text_names or ("",))
+        sample = predictor.predict_one(
+            with_missing(("a",) * number if number > 1 else "a", predictor.feature_names)
+        ).to_dict()
         sample |= {"probability": 0} if "label" in sample else {}
         order = ("label", "probability")
         fields = (*(key for key in order if key in sample), *(key for key in sample if key not in order))

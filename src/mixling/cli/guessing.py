@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from mixling.cli.options import text_columns
 from mixling.cli.output import wrapped
 from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
@@ -48,7 +49,9 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     if file.startswith("hf:") or not Path(file).is_file():
         return options, []
     beside = parse(ColumnsConfig, {"features": options.columns().get("features") or ()}, where="--features").beside
-    guess = guess_columns(file, text=options.text, text_pair=options.text_pair, label=options.label, beside=beside)
+    known = text_columns(options.text, options.text_pair)
+    text = options.text[0] if options.text else None
+    guess = guess_columns(file, text=text, text_pair=known[1:], label=options.label, beside=beside)
     if guess is None or (len(guess.label) > 1 and all(column.marks for column in guess.label)):
         return options, []  # of the latter, the reader says how columns of 0 and 1 are given
     if not guess.has_header and guess.text and guess.label:
@@ -62,20 +65,20 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
         command_for = f"{command_line('mixling', command, file)} --text COLUMN --label COLUMN"
         got = f"no column looks like the {key}, with {looks}; the columns are {columns}"
         raise DataError(f"{got}; name both: {command_for}", path=file)
-    text = _chosen("text", guess.text, guess, command, file)
-    label = _chosen("label", guess.label, guess, command, file, text=text.name)
+    chosen = _chosen("text", guess.text, guess, command, file)
+    label = _chosen("label", guess.label, guess, command, file, text=chosen.name)
     if label.values > MOST_LABELS:
         raise ConfigError(
             f"{file}: column {shown(label.name)} has {label.values:,} different values in {guess.rows:,} rows; if it "
-            f"is the label: {command_line('mixling', command, file, '--text', text.name, '--label', label.name)}"
+            f"is the label: {command_line('mixling', command, file, '--text', chosen.name, '--label', label.name)}"
         )
     pair = guess.text_pair
-    line = f"text: {text.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
+    line = f"text: {chosen.name} ({guess.why_text})" + (f", with {pair.name}" if pair else "")
     line += f"; label: {label.name} ({guess.why_label}, {label.values} values)"
     if guess.others and "\n" not in wrapped(longer := f"{line}; not: {', '.join(guess.others)}", sys.stderr):
         line = longer
-    second = options.text_pair if pair is None else pair.name
-    options = replace(options, text=text.name, label=label.name, text_pair=second)
+    texts = [chosen.name, *(known[1:] if pair is None else [pair.name])]
+    options = replace(options, text=texts, label=label.name, text_pair=None)
     return options, [line]
 
 
@@ -121,8 +124,7 @@ def _chosen(
     commands = [command_line("mixling", command, file, *known, f"--{key}", column.name) for column in columns[:_SHOWN]]
     if key == "text" and len(columns) == 2:  # perhaps a pair
         first, second = sorted((one.name for one in columns), key=guess.columns.index)
-        both = ("--text", first, "--text-pair", second)
-        commands.append(command_line("mixling", command, file, *both))
+        commands.append(command_line("mixling", command, file, "--text", first, "--text", second))
     listed = ", ".join(about) + (f" and {more} more" if more > 0 else "")
     raise ConfigError(f"{file}: the {key} may be column {listed}; choose one:\n  " + "\n  ".join(commands))
 
@@ -152,8 +154,12 @@ def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
 
 def print_command(given: TrainOptions, options: TrainOptions) -> None:
     """Print the command with all options that `completed` has added to the given ones, if it added names."""
+    from mixling.data.config import text_options
+
     added: list[str | Path] = []
-    for name in ("text", "text_pair", "label", "test_fraction", "out"):
+    if options.text != given.text and options.text:
+        added += text_options([name for name in options.text if name not in (given.text or ())])
+    for name in ("label", "test_fraction", "out"):
         value = getattr(options, name)
         if value is not None and value != getattr(given, name):
             added += ["-o" if name == "out" else f"--{name.replace('_', '-')}", str(value)]

@@ -168,8 +168,9 @@ def has_rows(options: Any, kind: str) -> bool:
 
 def _named_columns(options: Any) -> dict[str, str]:
     """Return the columns that options of a command name, by option."""
-    names = ("text", "text_pair", "tokens", "source")
+    names = ("text_pair", "tokens", "source")
     given = {f"--{name.replace('_', '-')}": getattr(options, name, None) for name in names}
+    given["--text"] = next(iter(getattr(options, "text", None) or ()), None)
     given["--set"] = next(iter(getattr(options, "overrides", None) or ()), None)
     given["--columns"] = next(iter(getattr(options, "keep", None) or ()), None)
     return {option: column for option, column in given.items() if column}

@@ -76,6 +76,19 @@ TooLongOption = Annotated[
 ]
 
 
+SeveralTexts = Annotated[
+    list[str] | None,
+    Option(
+        "--text",
+        metavar="COLUMN",
+        help="Column of the text [text, or those in training]; again for a body beside a title.",
+    ),
+]
+SecondText = Annotated[
+    str | None, Option("--text-pair", metavar="COLUMN", help="Column of a second text, as --text again.")
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextColumn:
     """The column of a text."""
@@ -87,13 +100,37 @@ class TextColumn:
     ] = None
 
 
+def text_columns(texts: Sequence[str] | None, text_pair: str | None) -> list[str]:
+    """Return the columns of texts that belong together; a second one alone follows the default.
+
+    Raises:
+        ConfigError: a column is named twice, there are too many, or two options name further ones.
+    """
+    from mixling.text.config import MOST_TOGETHER
+
+    named = list(texts or ())
+    if text_pair is not None and len(named) > 1:
+        raise ConfigError(
+            f"--text-pair: got {shown(text_pair)} beside {len(named)} columns of --text; use --text alone"
+        )
+    if text_pair is not None:
+        named = [*(named or ["text"]), text_pair]
+    if len(named) > MOST_TOGETHER:
+        raise ConfigError(f"--text: got {len(named)} columns; allowed: up to {MOST_TOGETHER}")
+    if len(set(named)) < len(named):
+        twice = next(name for name in named if named.count(name) > 1)
+        raise ConfigError(f"--text: got the column {shown(twice)} twice; name each once")
+    return named
+
+
 @dataclass(frozen=True, kw_only=True)
 class InputColumns(TextColumn):
     """The columns of a model's inputs."""
 
     any_key: ClassVar[bool] = False  # whether --set sets any key of a configuration, or columns only
 
-    text_pair: Annotated[str | None, Option("--text-pair", metavar="COLUMN", help="Column of a second text.")] = None
+    text: SeveralTexts = None  # type: ignore[assignment]  # one or several
+    text_pair: SecondText = None
     overrides: Annotated[
         list[str] | None,
         Option("--set", metavar="KEY=VALUE", help="Name another column, such as data.columns.sentence=id."),
@@ -101,7 +138,8 @@ class InputColumns(TextColumn):
 
     def named_columns(self) -> dict[str, Any]:
         """Return the columns that options of their own name, as values of `ColumnsConfig`; None: not given."""
-        return {"text": self.text, "text_pair": self.text_pair}
+        further = text_columns(self.text, self.text_pair)[1:]
+        return {"text": self.text[0] if self.text else None, "text_pair": further or None}
 
     def columns(self) -> dict[str, Any]:
         """Return the values of `ColumnsConfig`; --set overrides other options. None: not given.

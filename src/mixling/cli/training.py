@@ -227,7 +227,7 @@ def _report_labels(
         ("parameters", f"{run.parameters:,}, {_best_epoch(run, total)}"),
         ("time", started.elapsed()),
         *command_rows([
-            ("predict", run.folder, *task.sample_inputs(pairs=bool(columns.text_pair or columns.features))),
+            ("predict", run.folder, *task.sample_inputs(pairs=bool(columns.text_pair) or bool(columns.features))),
             ("evaluate", run.folder, *tested),
             ("show", run.folder),
         ]),

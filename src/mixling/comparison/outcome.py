@@ -231,7 +231,7 @@ def _remarks(
     if config.data.columns.features and (blind := [one.name for one in systems[1:] if not one.reads_columns]):
         out.append(f"The columns beside the texts are not read by {', '.join(blind)}.")
     if train.schema.pairs:
-        out.append("Pairs: the baselines have features of each text by itself, side by side, and none of both.")
+        out.append("Several texts: the baselines have features of each by itself, side by side, and none of all.")
     if config.init.vectors is not None or config.init.texts:
         out.append("Our models and the Transformer begin with word vectors; the baselines read the rows only.")
     for one in systems:

@@ -26,7 +26,7 @@ _LEAST_TEXTS = 2  # with a character n-gram
 
 
 def sides_of(text: Text) -> tuple[str, ...]:
-    """Return a text as one string and a pair as two; pre-split words are joined by spaces."""
+    """Return a text as one string, and several as they are; pre-split words are joined by spaces."""
     return text if isinstance(text, tuple) else (text if isinstance(text, str) else " ".join(text),)
 
 

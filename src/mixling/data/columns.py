@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn, cast
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from mixling.answers.questions import Answers
 from mixling.data.examples import Example, ExampleBlock, Target
 from mixling.errors import DataError, StorageError
-from mixling.features.cells import Cells, cells_of, with_cells
+from mixling.features.cells import cells_of, with_cells
 from mixling.text.encoder import Text
 
 RowIndices = range | npt.NDArray[np.int64]
@@ -46,21 +46,26 @@ class Schema:
     """The properties that all examples of a data set share.
 
     Args:
-        pairs: each text is a pair of texts; otherwise it is a string or a list of words.
+        texts: how many texts belong together; 1: each is a string or a list of words.
         targets: the kind of targets: a label, a tuple of labels (a set of them, or a tag for each word), a number, or
             the answers to a question. Individual examples may have no target.
         grouped: each example belongs to a group, which a split keeps together.
     """
 
-    pairs: bool = False
+    texts: int = 1
     targets: TargetKind = "none"
     grouped: bool = False
+
+    @property
+    def pairs(self) -> bool:
+        """Whether several texts belong together, two of a pair or more."""
+        return self.texts > 1
 
 
 class ExampleColumns:
     """The columns of a data set, which grow by `add` and can be read after `freeze`."""
 
-    def __init__(self, pairs: bool | None, spool_dir: Path | None, memory_limit: int) -> None:
+    def __init__(self, texts: int | None, spool_dir: Path | None, memory_limit: int) -> None:
         self.file: _SpoolFile | None = None
         self.names: list[str] = []  # of the labels
         self.label_types: dict[str, str] = {}
@@ -74,11 +79,9 @@ class ExampleColumns:
         self._numbers = array("d")
         self._paths: list[str] = []
         self._path_starts: list[int] = []
-        self._firsts: list[str | list[str]] = []  # the texts, or the first ones of pairs
-        self._seconds: list[str] = []
+        self._texts: list[Text] = []
         self._answers: list[Answers] = []
-        self._cells: list[Cells] = []  # of the columns beside the texts; empty where there are none
-        self._pairs = pairs
+        self._together = texts
         self._targets: TargetKind = "none"
         self._sizes = array("q")  # bytes of the records
         self._folder = Path(spool_dir or tempfile.gettempdir())
@@ -92,7 +95,7 @@ class ExampleColumns:
 
     @property
     def schema(self) -> Schema:
-        return Schema(bool(self._pairs), self._targets, bool(self.groups))
+        return Schema(self._together or 1, self._targets, bool(self.groups))
 
     def add(self, example: Example) -> None:
         self._check(example)
@@ -115,10 +118,8 @@ class ExampleColumns:
         if self.file is None and self._bytes + _OVERHEAD * len(self) > self._limit:
             file = _SpoolFile(self._folder)
             file.write(map(self._record, range(len(self) - 1)))
-            self._firsts = []
-            self._seconds = []
+            self._texts = []
             self._answers = []
-            self._cells = []
             self._shared = {}
             self.file = file
         if self.file is not None:
@@ -147,7 +148,7 @@ class ExampleColumns:
         self.hashes.frombytes(np.frombuffer(b"".join(map(_digest, records)), "<u8").astype(np.uint64).tobytes())
         self._sizes.extend(map(len, records))
         self._bytes += size
-        self._firsts += block.texts
+        self._texts += block.texts
 
     def _begin_path(self, path: str) -> None:
         """Note the path of the next examples."""
@@ -157,15 +158,15 @@ class ExampleColumns:
 
     def _check(self, example: Example) -> None:
         """Reject an example whose schema differs from earlier examples."""
-        pair = isinstance(example.text, tuple)
+        together = len(example.text) if isinstance(example.text, tuple) else 1
         kind = _kind(example)
         message = ""
         if not len(self):
-            self._pairs = pair if self._pairs is None else self._pairs
+            self._together = together if self._together is None else self._together
             self._targets = kind
-        if pair != self._pairs:
-            got, first = ("one text", "a pair") if self._pairs else ("a pair of texts", "one text")
-            message = f"got {got}, but the first example is {first}; give either pairs or single texts"
+        if together != self._together:
+            got, first = (texts_in_words(number) for number in (together, self._together or 1))
+            message = f"got {got}, but the first example is {first}; give each example as many texts"
         elif kind != self._targets and ("answers" in (kind, self._targets) or "none" not in (kind, self._targets)):
             message = f"got {_KINDS[kind]}, but the first example has {_KINDS[self._targets]}; use one kind of target"
         elif len(self) and bool(self.groups) != (example.group is not None):
@@ -192,16 +193,15 @@ class ExampleColumns:
         """Store a text in memory; repeated words and contexts are stored once."""
         text = example.text
         shared = self._shared
-        if isinstance(text, tuple):
-            self._firsts.append(text[0])
-            self._seconds.append(text[1] if example.answers is None else shared.setdefault(text[1], text[1]))
+        if isinstance(text, list):
+            text = [shared.setdefault(word, word) for word in text]
+        elif isinstance(text, str):
+            text = str(text) if cells_of(text) is None else text  # also of a library's subclass
         else:
-            words = None if isinstance(text, str) else [shared.setdefault(word, word) for word in text]
-            self._firsts.append(str(text) if words is None else words)
+            text = text if example.answers is None else (text[0], shared.setdefault(text[1], text[1]))
+        self._texts.append(text)
         if example.answers is not None:
             self._answers.append(example.answers)
-        if (cells := cells_of(text)) is not None:
-            self._cells.append(cells)
 
     def freeze(self) -> None:
         """Make the columns readable."""
@@ -219,11 +219,9 @@ class ExampleColumns:
             value = self.file.read(index)
             if isinstance(value, dict) and "cells" in value:
                 text = value["text"]
-                return with_cells((text[0], text[1]) if self._pairs else text, tuple(value["cells"]))
-            return (value["pair"][0], value["pair"][1]) if isinstance(value, dict) else value
-        first = self._firsts[index]
-        found: Text = (cast(str, first), self._seconds[index]) if self._pairs else first
-        return with_cells(found, self._cells[index]) if self._cells else found
+                return with_cells(tuple(text) if self.schema.pairs else text, tuple(value["cells"]))
+            return tuple(value["pair"]) if isinstance(value, dict) else value
+        return self._texts[index]
 
     def answers(self, index: int) -> Answers:
         assert self._targets == "answers", f"examples with {_KINDS[self._targets]}"
@@ -250,8 +248,8 @@ class ExampleColumns:
         return Example(self.text(index), self.target(index), *self.where(index), answers=answers)
 
     def _record(self, index: int) -> bytes:
-        if self._cells:
-            return utf8(_ENCODE({"cells": self._cells[index], "text": self.text(index)}))
+        if (cells := cells_of(self.text(index))) is not None:
+            return utf8(_ENCODE({"cells": cells, "text": self.text(index)}))
         return _record(self.text(index), self._answers[index] if self._answers else None)
 
 
@@ -307,6 +305,11 @@ class _SpoolFile:
         return StorageError(
             f"{self._folder}: the texts cannot be spooled: {reason}; free space or choose another folder"
         )
+
+
+def texts_in_words(number: int) -> str:
+    """Return a number of texts that belong together in words."""
+    return "one text" if number == 1 else "a pair of texts" if number == 2 else f"{number} texts"
 
 
 def _kind(example: Example) -> TargetKind:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_serializer, field_validator, model_validator
 
 from mixling.config import Config
 from mixling.features.kinds import parse_features
+from mixling.text.config import MOST_TOGETHER
 
 LABEL_DELIMITER = "|"
 _OPTIONS = ("text", "text_pair", "label", "features")  # columns that have an option
@@ -17,15 +20,20 @@ _OPTIONS = ("text", "text_pair", "label", "features")  # columns that have an op
 def column_option(key: str, value: str = "COLUMN") -> str:
     """Return the words of a command line that name a column of `ColumnsConfig`."""
     if key in _OPTIONS:
-        return f"--{key.replace('_', '-')} {value}"
+        return f"--{'text' if key == 'text_pair' else key} {value}"
     return f"--set data.columns.{key}={value}"
+
+
+def text_options(names: Sequence[str]) -> list[str]:
+    """Return the words of a command line that name the columns of texts."""
+    return [word for name in names for word in ("--text", name)]
 
 
 class ColumnsConfig(Config):
     """The names of the columns; None: there is no such column."""
 
     text: str = Field(default="text", description="the text")
-    text_pair: str | None = Field(default=None, description="a second text")
+    text_pair: tuple[str, ...] = Field(default=(), description="further texts that belong to it, such as a second one")
     features: tuple[str, ...] = Field(
         default=(), description="columns beside the text: NAME, or NAME:KIND of number, category or date"
     )
@@ -57,6 +65,23 @@ class ColumnsConfig(Config):
         except csv.Error as error:
             raise ValueError(f"got {value!r}; allowed: names as in a line of CSV") from error
 
+    @field_validator("text_pair", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return () if value is None else (value,) if isinstance(value, str) else value
+
+    @field_serializer("text_pair")
+    def _as_of_pairs(self, value: tuple[str, ...]) -> Any:
+        return value[0] if len(value) == 1 else value or None  # as configurations of pairs always had it
+
+    @model_validator(mode="after")
+    def _different_texts(self) -> ColumnsConfig:
+        if twice := next((name for name, times in Counter(self.texts).items() if times > 1), None):
+            raise ValueError(f"text: got the column {twice!r} twice; allowed: different columns")
+        if len(self.texts) > MOST_TOGETHER:
+            raise ValueError(f"text: got {len(self.texts)} columns; allowed: up to {MOST_TOGETHER}")
+        return self
+
     @field_validator("label_delimiter")
     @classmethod
     def _without_escapes(cls, value: str) -> str:
@@ -69,14 +94,21 @@ class ColumnsConfig(Config):
         return value
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """The names of the columns of the text, or of the texts that belong together."""
+        return (self.text, *self.text_pair)
+
+    @property
     def beside(self) -> tuple[str, ...]:
         """The names of the columns beside the text."""
         return tuple(parse_features(self.features))
 
     def names(self) -> set[str]:
         """Return the names of all columns that may be read."""
-        values = self.model_dump(exclude={"label_delimiter", "labels", "tags", "features"}, exclude_none=True).values()
-        return {"id", *values, *(self.labels or ()), *self.beside}
+        values = self.model_dump(
+            exclude={"label_delimiter", "labels", "tags", "features", "text_pair"}, exclude_none=True
+        )
+        return {"id", *values.values(), *self.text_pair, *(self.labels or ()), *self.beside}
 
 
 class DataConfig(Config):

@@ -43,7 +43,7 @@ class Dataset(Sequence[Example]):
         cls,
         examples: Iterable[Example | ExampleBlock],
         *,
-        pairs: bool | None = None,
+        texts: int | None = None,
         spool_dir: Path | None = None,
         memory_limit: int = 256 << 20,
         label_types: Mapping[str, str] | None = None,
@@ -53,7 +53,7 @@ class Dataset(Sequence[Example]):
 
         Args:
             examples: examples of one schema, such as `read_examples` or `read_blocks` streams.
-            pairs: whether the texts must be pairs; by default, whether the first one is.
+            texts: how many must belong together; by default, as many as in the first example.
             spool_dir: the folder of the temporary file; by default the system's.
             memory_limit: bytes that the texts may occupy before they are moved to the file.
             label_types, label_columns: as `types` and `columns` of `LabelSet`.
@@ -62,7 +62,7 @@ class Dataset(Sequence[Example]):
             DataError: an example has another schema than earlier ones.
             StorageError: the temporary file cannot be written.
         """
-        columns = ExampleColumns(pairs, spool_dir, memory_limit)
+        columns = ExampleColumns(texts, spool_dir, memory_limit)
         columns.label_types = dict(label_types or {})
         columns.label_columns = tuple(label_columns)
         for item in examples:
@@ -193,7 +193,7 @@ class Dataset(Sequence[Example]):
     def sample_texts(self, limit_bytes: int, seed: int) -> list[str]:
         """Sample texts of about `limit_bytes` in total, in their order; all of them if they fit.
 
-        A pair yields two texts, words are joined by spaces. At least one example is drawn.
+        Texts that belong together are yielded one by one, words are joined by spaces. At least one example is drawn.
         """
         sizes = self.text_bytes()
         chosen = np.arange(len(self))

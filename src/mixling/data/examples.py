@@ -132,7 +132,10 @@ class RowReader(ABC):
     def _needed(self, row: Row) -> Iterator[tuple[str, str]]:
         """Yield the keys and names of the columns that a row must have."""
         for key in self.wanted if self.labeled else self.wanted[:-1]:
-            if (name := self.column(key, row)) is not None:
+            if key == "text_pair":
+                for further in self.columns.text_pair:
+                    yield key, further
+            elif (name := self.column(key, row)) is not None:
                 yield key, name
         for name in self._beside:
             yield "features", name
@@ -157,7 +160,7 @@ class RowReader(ABC):
 
 
 class TextReader(RowReader):
-    """Reads a text, a pair of texts or a list of words, and a target from the label column."""
+    """Reads a text, several texts or a list of words, and a target from the label column."""
 
     wanted = ("text", "text_pair", "label")
     has_features = True
@@ -174,8 +177,8 @@ class TextReader(RowReader):
         columns = self.columns
         value = row.values.get(columns.text)
         text: Text
-        if columns.text_pair is not None:
-            text = (string_of(row, columns.text), string_of(row, columns.text_pair))
+        if columns.text_pair:
+            text = tuple(string_of(row, name) for name in columns.texts)
         elif isinstance(value, list):
             text = words_of(row, columns.text) if value else []
         else:
@@ -231,7 +234,7 @@ def read_examples(
 ) -> Iterator[Example]:
     """Stream the examples of files and hub data sets, in order.
 
-    A text is a string, unchanged, or (unless it is one of a pair) a list of tokens; it may have no words.
+    A text is a string, unchanged, or (unless it is one of several) a list of tokens; it may have no words.
 
     Args:
         sources: files and hub data sets that `read_rows` reads.
@@ -320,7 +323,7 @@ def _block(rows: RowBlock, read: RowReader | None) -> ExampleBlock | None:
     if not isinstance(read, TextReader) or type(read).example is not TextReader.example:
         return None
     columns = read.columns
-    if columns.text_pair is not None or columns.labels is not None or columns.features:
+    if columns.text_pair or columns.labels is not None or columns.features:
         return None
     texts: list[Any] = [row.get(columns.text) for row in rows.values]
     values = [row.get(columns.label) for row in rows.values]

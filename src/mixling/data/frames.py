@@ -15,9 +15,10 @@ import numpy as np
 
 from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.features.cells import cells_in, with_cells
+from mixling.text.config import MOST_TOGETHER, default_names
 
 Names = str | Sequence[str]
-"""The column of the text, or two columns of a pair."""
+"""The column of the text, or several of texts that belong together."""
 
 _TABLES = {
     ("pandas", "DataFrame"): "pandas",
@@ -106,21 +107,21 @@ class Frame:
         where: str,
         *,
         taken: Sequence[Any] = (),
-        pairs: bool | None = None,
+        known: Sequence[str] | None = None,
         first: int = 0,
         beside: Sequence[str] = (),
     ) -> list[Any]:
-        """Return the texts of the rows, or pairs of texts, or lists of words.
+        """Return the texts of the rows, or several of each, or lists of words.
 
         Args:
-            names, taken, pairs: see `text_columns`.
+            names, taken, known: see `text_columns`.
             first: the number of the first row, for messages.
             beside: columns beside the text, whose values the texts carry.
 
         Raises:
             DataError: there are no such columns, or a text is missing or is none.
         """
-        chosen = self.text_columns(names, where, taken=(*taken, *beside), pairs=pairs)
+        chosen = self.text_columns(names, where, taken=(*taken, *beside), known=known)
         index = self.table.index if self.library == "pandas" else None
         columns = [_texts(self.column(name, where), f"column {shown(name)}", where, first, index) for name in chosen]
         texts = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
@@ -141,33 +142,36 @@ class Frame:
         return found
 
     def text_columns(
-        self, names: Names | None, where: str, *, taken: Sequence[Any] = (), pairs: bool | None = None
+        self, names: Names | None, where: str, *, taken: Sequence[Any] = (), known: Sequence[str] | None = None
     ) -> tuple[Any, ...]:
-        """Return the column of the text, or both of a pair.
+        """Return the column of the text, or all of several.
 
         Args:
             names: None: the only columns that can be meant, or "text" and "text_pair".
             taken: columns that are no text.
-            pairs: whether pairs are meant; None: where there are two columns.
+            known: the names of as many texts as are meant; None: one, or two where there are two columns.
 
         Raises:
             DataError: it is not known which columns they are.
-            ConfigError: there are more than two.
+            ConfigError: there are too many.
         """
         if names is not None:
             is_name = isinstance(names, str) or names in self.names or not isinstance(names, Sequence)
             chosen = (names,) if is_name else tuple(names)
-            if not 1 <= len(chosen) <= 2:
-                raise ConfigError(f"text: got {len(chosen)} columns; allowed: one, or two for pairs of texts")
+            if not 1 <= len(chosen) <= MOST_TOGETHER or len(set(chosen)) < len(chosen):
+                allowed = f"allowed: one, or up to {MOST_TOGETHER} different ones that belong together"
+                raise ConfigError(f"text: got the columns {', '.join(map(str, chosen))}; {allowed}")
             return chosen
         free = tuple(name for name in self.names if name not in taken)
-        numbers = {None: (1, 2), False: (1,), True: (2,)}[pairs]
+        numbers = (1, 2) if known is None else (len(known),)
+        if known is not None and len(known) > 1 and {*known} & {*free}:
+            return tuple(known)
         if len(free) in numbers:
             return free
-        default = tuple(name for name in ("text", "text_pair")[: max(numbers)] if name in free)
+        default = tuple(name for name in default_names(max(numbers)) if name in free)
         if len(default) in numbers:
             return default
-        example = "text='review'" if pairs is not True else "text=('question', 'answer')"
+        example = "text='review'" if max(numbers) == 1 or known is None else "text=('question', 'answer')"
         listed = ", ".join(map(str, free)) or "no other"
         raise DataError(f"which column is the text? name it, {example}; the table has {listed}", path=where)
 
@@ -197,33 +201,38 @@ def texts_of(
     names: Names | None = None,
     where: str = "<predict>",
     *,
-    pairs: bool | None = None,
+    known: Sequence[str] | None = None,
     beside: Sequence[str] = (),
 ) -> Any:
-    """Return texts of whatever has them: a table, a column, an array of one or two columns, an iterable.
+    """Return texts of whatever has them: a table, a column, an array of one or more columns, an iterable.
 
     Iterables other than lists are read when the result is, row by row if their items are dictionaries.
 
     Args:
-        names, pairs: see `Frame.text_columns`.
+        names, known: see `Frame.text_columns`.
         beside: see `Frame.texts`.
 
     Raises:
         DataError: it is a table, and not known which columns they are, or a text is missing.
     """
-    if isinstance(items, np.ndarray) and items.ndim == 2 and items.shape[1] in (1, 2) and items.dtype.kind in "OUT":
+    if (
+        isinstance(items, np.ndarray)
+        and items.ndim == 2
+        and items.shape[1] in (1, 2, len(known or ()))
+        and items.dtype.kind in "OUT"
+    ):
         columns = range(items.shape[1])
         frame: Frame | None = Frame("dict", {number: items[:, number] for number in columns}, tuple(columns))
     else:
         frame = Frame.of(items)
     if frame is not None:
-        return frame.texts(names, where, pairs=pairs, beside=beside)
+        return frame.texts(names, where, known=known, beside=beside)
     is_stream = isinstance(items, Iterable) and not isinstance(items, _NO_ROWS) and getattr(items, "ndim", 1) == 1
     if is_stream and not _is_column(items):
         left = iter(items)
         first = list(itertools.islice(left, 1))
         rows = itertools.chain(first, left)
-        return _texts_of_rows(rows, names, where, pairs, beside) if first and isinstance(first[0], Mapping) else rows
+        return _texts_of_rows(rows, names, where, known, beside) if first and isinstance(first[0], Mapping) else rows
     if names is not None:
         got = f"{shown(names)} names a column, but got one {type(items).__name__}"
         raise DataError(f"text: {got}; give a table, or leave text= out", path=where)
@@ -240,12 +249,12 @@ def _is_column(items: Any) -> bool:
 
 
 def _texts_of_rows(
-    rows: Iterator[Any], names: Names | None, where: str, pairs: bool | None, beside: Sequence[str]
+    rows: Iterator[Any], names: Names | None, where: str, known: Sequence[str] | None, beside: Sequence[str]
 ) -> Iterator[Any]:
     for number, row in enumerate(rows):
         if (frame := Frame.of([row])) is None:
             raise DataError(f"got a {type(row).__name__} among dictionaries", path=where, line=number)
-        names = frame.text_columns(names, where, taken=beside, pairs=pairs)
+        names = frame.text_columns(names, where, taken=beside, known=known)
         yield frame.texts(names, where, first=number, beside=beside)[0]
 
 

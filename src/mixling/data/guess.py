@@ -102,14 +102,14 @@ def guess_columns(
     source: str,
     *,
     text: str | None = None,
-    text_pair: str | None = None,
+    text_pair: Sequence[str] = (),
     label: str | None = None,
     beside: Sequence[str] = (),
 ) -> Guess | None:
     """Guess the columns of a file; None: they have the default names, belong to another task, or there is no row.
 
     Args:
-        text, text_pair, label: the columns that are known.
+        text, text_pair, label: the columns that are known; of further texts that belong to it, all.
         beside: columns that are neither, as they are beside the text.
 
     Raises:
@@ -124,10 +124,10 @@ def guess_columns(
 
 
 def _guess(
-    rows: Sequence[Row], text: str | None, text_pair: str | None, label: str | None, beside: Sequence[str]
+    rows: Sequence[Row], text: str | None, further: Sequence[str], label: str | None, beside: Sequence[str]
 ) -> Guess | None:
     names = {name for row in rows for name in row.values}
-    unknown = {text, text_pair, label} - {None} - names  # reported when the file is read
+    unknown = {text, *further, label} - {None} - names  # reported when the file is read
     text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
     if not names or (text and label) or unknown or any(wanted <= names for wanted in _OF_TASKS):
         return None
@@ -135,11 +135,11 @@ def _guess(
         return None
     found = (_column(name, rows) for name in rows[0].values if name not in beside)
     columns = [column for column in found if column is not None]
-    candidates = [one for one in columns if one.is_text and one.name not in (text_pair, label)]
+    candidates = [one for one in columns if one.is_text and one.name not in (*further, label)]
     texts = _named(columns, text) or _texts(candidates)
-    pair = [] if text else _pair(candidates)
+    pair = [] if text or further else _pair(candidates)
     texts, why_text = (pair[:1], "a pair by their names") if pair else _choose(texts, _TEXT_NAMES)
-    taken = {text_pair, *(column.name for column in (*texts, *pair))}
+    taken = {*further, *(column.name for column in (*texts, *pair))}
     free = [one for one in columns if one.is_label and one.name not in taken]
     free = [one for one in free if one.values <= MOST_LABELS] or free
     labels = _named(columns, label) or sorted(free, key=lambda one: one.values)

@@ -13,6 +13,7 @@ import numpy as np
 
 from mixling.answers.labels import LABEL_TYPES
 from mixling.data.cells import read_cell
+from mixling.data.columns import texts_in_words
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, Target
 from mixling.data.frames import column_values, is_missing
@@ -29,6 +30,7 @@ from mixling.data.values import (
 )
 from mixling.errors import DataError, shown
 from mixling.text.clean import check_many
+from mixling.text.config import MOST_TOGETHER
 from mixling.text.encoder import Text
 
 LabeledTexts = tuple[list[Any], list[Target]]
@@ -141,20 +143,20 @@ def tagged_rows(X: Iterable[list[str]], y: Iterable[Sequence[str]], where: str) 
     return sentences, converted
 
 
-def unlabeled_texts(texts: Iterable[Text], *, pairs: bool) -> list[Text]:
+def unlabeled_texts(texts: Iterable[Text], *, number: int) -> list[Text]:
     """Return texts without targets as a list.
 
     Raises:
-        DataError: an item is not a text, or is (not) a pair although the labeled examples are not (are).
+        DataError: an item is not a text, or has another number of texts than the labeled examples.
     """
     out = list(map(unpacked_words, listed(texts, "texts")))
-    expected = "a pair of texts, like the labeled examples" if pairs else "a single text, like the labeled examples"
-    for number, text in enumerate(out):
+    for row, text in enumerate(out):
         problem = _problem(text)
-        if not problem and isinstance(text, tuple) != pairs:
-            problem = f"got {'one text' if pairs else 'a pair of texts'}; allowed: {expected}"
+        if not problem and (got := len(text) if isinstance(text, tuple) else 1) != number:
+            expected = texts_in_words(number)
+            problem = f"got {texts_in_words(got)}; allowed: {expected}, like the labeled examples"
         if problem:
-            raise DataError(problem, path="<unlabeled>", line=number)
+            raise DataError(problem, path="<unlabeled>", line=row)
     return out
 
 
@@ -213,23 +215,23 @@ def store_rows(
     rows: LabeledTexts,
     where: str,
     *,
-    pairs: bool | None = None,
+    number: int | None = None,
     types: Mapping[str, str] | None = None,
     columns: Sequence[str] = (),
 ) -> Dataset:
-    """Return a data set of examples; `pairs`, `types` and `columns` as for `Dataset.from_examples`."""
+    """Return a data set of examples of a number of texts; `types` and `columns` as of `Dataset.from_examples`."""
     texts, targets = rows
     examples = (Example(text, target, where, i) for i, (text, target) in enumerate(zip(texts, targets, strict=True)))
-    return Dataset.from_examples(examples, pairs=pairs, label_types=types, label_columns=columns)
+    return Dataset.from_examples(examples, texts=number, label_types=types, label_columns=columns)
 
 
 def _problem(text: Any) -> str:
     """Describe the problem with a text; return "" if there is none."""
-    if isinstance(text, tuple) and len(text) != 2:
-        return f"got a tuple of {len(text)} items; allowed: a pair of texts"
+    if isinstance(text, tuple) and not 2 <= len(text) <= MOST_TOGETHER:
+        return f"got a tuple of {len(text)} items; allowed: 2 to {MOST_TOGETHER} texts that belong together"
     parts = text if isinstance(text, tuple | list) else [text]
     wrong = [part for part in parts if not isinstance(part, str)]
-    return f"got {wrong[0]!r}, which is not a text; allowed: a str, a pair of str, a list of str" if wrong else ""
+    return f"got {wrong[0]!r}, which is not a text; allowed: a str, a tuple of str, a list of str" if wrong else ""
 
 
 def checked_weights(sample_weight: Any, count: int) -> np.ndarray | None:

@@ -36,7 +36,7 @@ def _rows(example: Example, number: int, columns: ColumnsConfig, *, of_words: bo
     else:
         row = {columns.text: text}
         if isinstance(text, tuple):
-            row = {columns.text: text[0], str(columns.text_pair): text[1]}
+            row = dict(zip(columns.texts, text, strict=True))
         if columns.labels is not None:
             yield row | {name: int(name in (target or ())) for name in columns.labels}  # type: ignore[operator]
         else:

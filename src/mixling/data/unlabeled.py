@@ -61,7 +61,7 @@ def read_unlabeled(
     """
     for source in sources:
         if is_plain(source):
-            if columns.text_pair is not None:
+            if columns.text_pair:
                 raise DataError("has no pairs; provide a table with the columns of both texts", path=source)
             lines = read_texts([source])
             beside = columns.beside

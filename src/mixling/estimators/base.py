@@ -107,16 +107,16 @@ class Estimator(TableColumns, TransformerMixin, BaseEstimator, ABC):
         if (kind := task_type(task)).has_labels:
             for line in label_remarks(train, several=not kind.exclusive, in_python=True):
                 warnings.warn(f"{FIT}: {line}", stacklevel=3)
-        pairs = train.schema.pairs
+        number = train.schema.texts
         if validation_rows is None:
             train, validation = split_validation(
                 train, fraction=self.validation_fraction, seed=self.seed, own="validation=(X, y)"
             )
             weights = None if weights is None else weights[train.indices()]
         else:
-            validation = store_rows(validation_rows, VALIDATION, pairs=pairs)
+            validation = store_rows(validation_rows, VALIDATION, number=number)
         check_labels(train, validation)
-        more = unlabeled_texts(unlabeled, pairs=pairs)
+        more = unlabeled_texts(unlabeled, number=number)
         if more and teacher is None and not (self.config or {}).get("distill"):
             raise DataError("unlabeled texts are for a teacher to label; give one with teacher=")
         config, teacher = self._run_config(task, train, teacher, split_off=validation_rows is None)

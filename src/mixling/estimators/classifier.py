@@ -71,7 +71,7 @@ class TextClassifier(ClassifierMixin, Estimator):
                 dictionary of columns, or rows that are dictionaries. `df[["review"]]` is a table, too.
             y: the labels; None: they are in the table.
             sample_weight: (n,) numbers >= 0.
-            text: the table's column of the text, or two columns of pairs; by default the only one that is left, or
+            text: the table's column of the text, or several that belong together; by default the only one left, or
                 "text". Later methods read the same columns of tables that they get.
             label: the table's column of the labels; by default "label". A list of names: columns of 0 and 1, one for
                 each label.

@@ -21,7 +21,7 @@ class TableColumns:
     """What an estimator knows about columns.
 
     Attributes:
-        text_: the column of the text that `fit` read, or both of a pair; None: `fit` got no names.
+        text_: the column of the text that `fit` read, or several; None: `fit` got no names.
         label_: the column of the targets, or a list of columns of 0 and 1; None: `fit` got `y`.
         features_: the columns beside the text, each with its kind where `fit` got it, such as "price:number".
     """
@@ -64,10 +64,10 @@ class TableColumns:
                 listed = ", ".join(map(str, frame.names))
                 raise DataError(f"which column has the targets? {_REMEDY}; the table has {listed}", path=where)
         taken = _label_columns(frame, self.label_)
-        pairs = None if y is not None or {"text", "text_pair"} <= {*frame.names} else False
+        known = None if y is not None or {"text", "text_pair"} <= {*frame.names} else ("text",)
         if text is None and self._default_text != "text" and self._default_text in frame.names:
             text = self._default_text
-        self.text_ = frame.text_columns(text, where, taken=(*taken, *beside), pairs=pairs)
+        self.text_ = frame.text_columns(text, where, taken=(*taken, *beside), known=known)
         roles = [*dict.fromkeys(self.text_), *taken, *beside]
         if both := [name for name in roles if roles.count(name) > 1]:
             raise DataError(f"column {both[0]!r} is named as two of text, label and features", path=where)
@@ -105,8 +105,8 @@ class TableColumns:
         """Return the texts to predict for: of a table the columns that `fit` read."""
         X = list(X) if isinstance(X, Iterator) else X
         if (frame := Frame.of(X)) is not None:
-            pairs = None if self.text_ else self.predictor_.pairs
-            return frame.texts(self.text_, where, pairs=pairs, beside=self._beside)
+            known = None if self.text_ else self.predictor_.text_names
+            return frame.texts(self.text_, where, known=known, beside=self._beside)
         return texts_of(X, None, where)
 
     def _targets_of(self, frame: Frame, where: str) -> Any:
@@ -128,13 +128,15 @@ class TableColumns:
         text = self.text_ or ()
         labels = self._labels_of_columns()
         found = {"label": self.label_} if labels is None else {"labels": labels}
-        found |= dict(zip(("text", "text_pair"), text, strict=False)) | {"features": self.features_}
+        if all(isinstance(name, str) for name in text):
+            found |= dict(zip(("text", "text_pair"), (*text[:1], text[1:]), strict=False))
+        found |= {"features": self.features_}
         return {key: value for key, value in found.items() if isinstance(value, str | tuple)}
 
     def _remember(self, columns: ColumnsConfig) -> None:
         """Take the columns of a saved run, where they are not the default ones, which rows without names have, too."""
         if columns.text != "text":
-            self.text_ = (columns.text,) if columns.text_pair is None else (columns.text, columns.text_pair)
+            self.text_ = columns.texts
         if columns.label != "label" or columns.labels is not None:
             self.label_ = columns.label if columns.labels is None else [*columns.labels]
 

@@ -35,7 +35,7 @@ class TextRegressor(RegressorMixin, Estimator):
             X: n texts, or a table, as of `TextClassifier.fit`.
             y: (n,) finite numbers; None: they are in the table.
             sample_weight: (n,) numbers >= 0.
-            text: the table's column of the text, or two columns of pairs; by default the only one that is left, or
+            text: the table's column of the text, or several that belong together; by default the only one left, or
                 "text".
             label: the table's column of the numbers; by default "label".
             features: the table's columns beside the text that the model reads, too, as of `TextClassifier.fit`.

@@ -199,7 +199,7 @@ def _source(explanation: Explanation, part: int) -> str:
 def _by_part(explanation: Explanation) -> Iterator[tuple[int, list[tuple[int, WordEffect]]]]:
     """Yield each text of the input with its words and their indices, also if it has no words."""
     found = {part: list(items) for part, items in groupby(enumerate(explanation.words), key=lambda item: item[1].part)}
-    for part in range(2 if isinstance(explanation.text, tuple) else 1):
+    for part in range(len(explanation.text) if isinstance(explanation.text, tuple) else 1):
         yield part, found.get(part, [])
 
 

@@ -18,8 +18,8 @@ from mixling.explain.shapley import EXACT_PLAYERS, exact_shapley, leave_one_out,
 from mixling.features.cells import Cells, cells_of, with_cells
 from mixling.tasks.base import Task, sigmoid
 from mixling.text.clean import clean
-from mixling.text.config import TextConfig
-from mixling.text.encoder import Encoded, Text, fit_pair
+from mixling.text.config import MOST_TOGETHER, TextConfig
+from mixling.text.encoder import Encoded, Text, fit_parts
 from mixling.text.long_texts import TextWindow
 from mixling.text.words import word_spans
 
@@ -134,7 +134,7 @@ def _without_cells(
 ) -> tuple[Text, npt.NDArray[Any], Logits, LogitsOfKept]:
     """Return a text, what each of its columns adds to the logits (W, C), and what computes logits without columns."""
     none = (None,) * len(cells)
-    plain: Text = str(text) if isinstance(text, str) else (text[0], text[1])
+    plain: Text = str(text) if isinstance(text, str) else tuple(text)
     alone = [(*none[:number], cell, *none[number + 1 :]) for number, cell in enumerate(cells)]
     found = np.stack(list(logits([with_cells(plain, row) for row in (none, *alone)])))
 
@@ -201,7 +201,7 @@ class _Part:
         spelled: its words; the characters between them separate or join no words.
         words: (N,) the index of each among the words of the whole text.
         own: those whose tags are from here.
-        first: of a pair, the number of words of the first text.
+        places: (N,) of several texts, the number of the one that each word is in.
         as_list: give words to the model, not a string.
     """
 
@@ -212,14 +212,15 @@ class _Part:
         *,
         words: npt.NDArray[np.int64],
         own: npt.NDArray[np.int64],
-        first: int,
+        places: Sequence[int],
         as_list: bool,
     ) -> None:
         self.words = words
         self.own = own
         self._spelled = spelled
-        self._first = first
         self._kind: type = list if as_list else type(text)
+        number = len(text) if isinstance(text, tuple) else 0
+        self._ends = np.searchsorted(np.asarray(places, np.int64), np.arange(number + 1)).tolist()
 
     def text(self) -> Text:
         """Return the text with all of its words."""
@@ -256,10 +257,9 @@ class _Part:
             return _join(spelled, coalitions)
         if self._kind is list:
             return [list(itertools.compress(spelled, row)) for row in coalitions.tolist()]
-        first = spelled[: self._first]
-        second = spelled[self._first :]
+        ends = [*itertools.pairwise(self._ends)]
         return [
-            (" ".join(itertools.compress(first, row)), " ".join(itertools.compress(second, row[self._first :])))
+            tuple(" ".join(itertools.compress(spelled[begin:end], row[begin:end])) for begin, end in ends)
             for row in coalitions.tolist()
         ]
 
@@ -295,15 +295,19 @@ def _read(
     windows = divide(text) if truncated and divide is not None else ()
     if len(windows) < 2:  # otherwise a word is too long, not the text
         everything = np.arange(len(words))
-        first = [part for *_, part in words].count(0)
         spelled = [word for word, *_ in words]
-        return words, [_Part(text, spelled, words=everything, own=everything, first=first, as_list=as_list)], truncated
+        places = [part for *_, part in words]
+        return (
+            words,
+            [_Part(text, spelled, words=everything, own=everything, places=places, as_list=as_list)],
+            truncated,
+        )
     read: list[list[_Word]] = []
     truncated = False
     for window in windows:
         found, cut = _read_words(window.text, config, encode)
         truncated |= cut
-        shift = [0, 0]
+        shift = [0] * MOST_TOGETHER
         shift[window.side] = window.offset
         read.append([(word, start + shift[part], end + shift[part], part) for word, start, end, part in found])
     known = {_location(item): item for part in read for item in part}  # windows may overlap
@@ -319,9 +323,9 @@ def _read(
         numbers = np.array([index[_location(item)] for item in found], np.int64)
         begins = np.array([item[1] for item in found], np.int64)
         own = numbers[(window.first <= begins) & (begins < window.end)]
-        first = [part for *_, part in found].count(0)
         spelled = [word for word, *_ in found]
-        parts.append(_Part(window.text, spelled, words=numbers, own=own, first=first, as_list=as_list))
+        places = [part for *_, part in found]
+        parts.append(_Part(window.text, spelled, words=numbers, own=own, places=places, as_list=as_list))
     return words, parts, truncated
 
 
@@ -334,13 +338,13 @@ def _read_words(text: Text, config: TextConfig, encode: Callable[[Text], Encoded
     if isinstance(text, tuple):
         cleaned = [clean(part, config.max_chars) for part in text]
         spans = [word_spans(part, config.max_len + 1, contractions=config.contractions) for part, _ in cleaned]
-        first, second, shortened = fit_pair(spans[0], spans[1], config.max_len)
+        kept, shortened = fit_parts(spans, config.max_len)
         words = [
             (part[start:end], start, end, number)
-            for number, ((part, _), kept) in enumerate(zip(cleaned, (first, second), strict=True))
-            for start, end in kept
+            for number, ((part, _), spans_of_part) in enumerate(zip(cleaned, kept, strict=True))
+            for start, end in spans_of_part
         ]
-        return words, shortened or cleaned[0][1] or cleaned[1][1]
+        return words, shortened or any(cut for _, cut in cleaned)
     if isinstance(text, str) and config.tokens == "words":
         clean_text, cut = clean(text, config.max_chars)
         found = word_spans(clean_text, config.max_len + 1, contractions=config.contractions)

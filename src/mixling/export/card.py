@@ -17,6 +17,7 @@ from mixling.errors import printable
 from mixling.metrics.base import titled
 from mixling.metrics.reliability import ReliabilityBin, format_reliability
 from mixling.tasks.base import Task
+from mixling.text.config import default_names
 
 _SHOWN_LABELS = 50
 
@@ -39,6 +40,7 @@ def model_card(
     *,
     folder_files: Mapping[str, str],
     pairs: bool = False,
+    texts: Sequence[str] = (),
     beside: Sequence[str] = (),
 ) -> str:
     """Return the text of the card; equal arguments give equal text.
@@ -47,14 +49,15 @@ def model_card(
         config: a RunConfig as JSON values.
         report: the content of metrics.json.
         folder_files: the files of the folder, with a description of each.
-        pairs: whether the model takes pairs of texts.
+        pairs, texts: whether the model takes several texts, and their names, as for `export_onnx`.
         beside: the names of the columns that it reads beside a text.
     """
     validation = report["validation"]
     arguments, text = task.card_inputs(pairs=pairs)
-    if beside:
+    if beside or texts:
         arguments = "rows.csv"
-        row = {"text": "a text", **({"text_pair": "another"} if pairs else {}), **dict.fromkeys(beside, "...")}
+        first, *further = texts or default_names(1 + pairs)
+        row = {first: "a text", **dict.fromkeys(further, "another"), **dict.fromkeys(beside, "...")}
         text = json.dumps(row, ensure_ascii=False).replace("`", r"\u0060")
     names = task.labels.names
     labels = ", ".join(map(code, names[:_SHOWN_LABELS]))

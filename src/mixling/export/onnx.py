@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -41,6 +42,7 @@ def export_onnx(
     vocabulary: Vocabulary,
     precision: Literal["int8", "float32"],
     pairs: bool | None = None,
+    texts: Sequence[str] = (),
     reading: ReadingConfig | None = None,
 ) -> bytes:
     """Return the bytes of `model.onnx`, which `mixling.runtime` reads; equal models give equal bytes.
@@ -52,7 +54,8 @@ def export_onnx(
         labels: the names of the task's outputs.
         vocabulary: the vocabulary of the model's encoder.
         precision: "int8" stores weights in 8 bits (a quarter of the size), "float32" without change.
-        pairs: whether the training texts were pairs, so that a predictor rejects the other kind; None: unknown.
+        pairs: whether several texts belonged together, so that a predictor rejects other numbers; None: unknown.
+        texts: the names of these texts; empty: those of a pair without names.
         reading: how questions are answered; None: the model does not answer questions.
 
     Raises:
@@ -66,6 +69,7 @@ def export_onnx(
         text=text,
         labels=labels.to_dict(),
         pairs=pairs,
+        texts=tuple(texts),
         reading=reading,
         precision=precision,
         parameters=network.num_parameters,

@@ -23,25 +23,25 @@ class TextWithCells(str):
     cells: Cells
 
 
-class PairWithCells(tuple[str, str]):
-    """A pair of texts with the cells of its row."""
+class TextsWithCells(tuple[str, ...]):
+    """Texts that belong together, with the cells of their row."""
 
     cells: Cells
 
 
 def with_cells(text: Text, cells: Cells | None) -> Text:
-    """Return a text, or a pair, with cells; None: as it is."""
+    """Return a text, or several, with cells; None: as it is."""
     if cells is None:
         return text
     assert not isinstance(text, list), "columns stand beside texts, not lists of words"
-    found: Any = TextWithCells(text) if isinstance(text, str) else PairWithCells(text)
+    found: Any = TextWithCells(text) if isinstance(text, str) else TextsWithCells(text)
     found.cells = cells
     kept: Text = found
     return kept
 
 
 def with_missing(text: Text, columns: Sequence[str]) -> Text:
-    """Return a text, or a pair, without a value of any of these columns; without columns as it is."""
+    """Return a text, or several, without a value of any of these columns; without columns as it is."""
     return with_cells(text, (None,) * len(columns) or None)
 
 

@@ -29,8 +29,8 @@ def _table(texts: FileTexts, said: Said) -> Iterator[dict[str, Any]]:
         if texts.task == SPANS:
             yield dict(zip(("tokens", "slots"), row.tags(), strict=True))
             continue
-        pair = isinstance(row.text, tuple)
-        parts = dict(zip((columns.text, str(columns.text_pair)), row.text if pair else [row.text], strict=pair))
+        several = isinstance(row.text, tuple)
+        parts = dict(zip(columns.texts, row.text if several else [row.text], strict=several))
         yield {**parts, columns.label: row.value, **row.others}
 
 

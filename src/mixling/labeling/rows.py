@@ -46,7 +46,7 @@ class LabeledRow:
 
     def one_text(self, *, lines: bool = False) -> str:
         """Return the text; of words, with blanks between them."""
-        self.needs(not isinstance(self.text, tuple), "the row has two texts")
+        self.needs(not isinstance(self.text, tuple), "the row has several texts")
         text = self.text if isinstance(self.text, str) else " ".join(self.text)
         self.needs(lines or len(text.splitlines()) < 2, "the text has several lines")
         return text
@@ -77,7 +77,7 @@ class LabeledRow:
 def answered_rows(texts: FileTexts, said: Said) -> Iterator[LabeledRow]:
     """Yield the rows that have a value."""
     columns = texts.columns
-    used = {columns.text, columns.text_pair, columns.label, *(columns.labels or ())}
+    used = {*columns.texts, columns.label, *(columns.labels or ())}
     found = [*file_rows(texts.path, texts.task, columns)]
     whole: Iterable[dict[str, Any]] = [{}] * len(found)
     if texts.task != SPANS and not is_plain(str(texts.path)):  # read again: an example has no other columns

@@ -70,7 +70,7 @@ def all_real(mask: Bool[Tensor, "B N"]) -> bool:
     """
     if mask.device.type == "cpu" and not torch.compiler.is_compiling() and not is_transformed():
         return bool(mask.all())
-    return mask.stride() == (0, 0)
+    return mask.stride(1) == 0 and mask.stride(0) == 0
 
 
 def real(x: Float[Tensor, "B N D"], mask: Bool[Tensor, "B N"]) -> Float[Tensor, "B N D"]:

@@ -109,8 +109,8 @@ class Attention(Mixer):
                 keys = keys - keys[:, :, :1]  # the first key, which all queries see, has a score of 0
             added = None if seen is None else self._added(query, keys, seen, causal=False)
             return self._merged(self._kernel(query, keys, values, added, causal=causal))
-        length = x.shape[1]
-        number = (1 if self.relative is None else self.num_heads) * length * (1 if seen is None else len(x))
+        batch, length, _ = x.shape
+        number = (1 if self.relative is None else self.num_heads) * length * (1 if seen is None else batch)
         if torch.compiler.is_compiling() or number * length <= MOST_BIASES:
             return self._merged(self._biased(query, keys, values, seen))
         rows = max(1, MOST_BIASES // number)

@@ -5,13 +5,13 @@ T = TypeVar("T")
 
 INTERFACE: int
 
-Text = str | tuple[str, str] | list[str]
+Text = str | tuple[str, ...] | list[str]
 
 class Model:
     labels: tuple[str, ...]
     task: str
     abstains: bool
-    pairs: bool | None
+    num_texts: int
     columns: tuple[str, ...]
     instructions: str
     def __init__(self, data: bytes, cache_bytes: int, seed: int) -> None: ...

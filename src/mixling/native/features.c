@@ -285,11 +285,9 @@ size_t features_of(
         number = model->ternary ? hash_ternary(model, scratch->text, n ? scratch->ends[n - 1] : 0, out)
                                 : hash_word(model, scratch, n, !special, out);
     }
-    uint32_t row = model->num_rows - 2 * (uint32_t)(model->segments + model->overlap);
-    if (model->segments) {
-        out[number++] = row + (marks & MARK_SECOND ? 1 : 0);
-        row += 2;
-    }
+    uint32_t row = model->num_rows - (uint32_t)(model->segments + 2 * model->overlap);
+    if (model->segments) out[number++] = row + text_of_mark(marks);
+    row += (uint32_t)model->segments;
     if (model->overlap) out[number++] = row + (marks & MARK_SHARED ? 1 : 0);
     if (model->ternary) put_behind(out, number);
     return number;

@@ -328,7 +328,7 @@ int mixling_predict_kept(
     const ngram_branch *branch = &model->branch;
     size_t tokens, words;
     uint8_t flags;
-    if (model->per_token || model->subwords || model->pairs > 0 || text->second) return MIXLING_ARGUMENT;
+    if (model->per_token || model->subwords || model->texts > 1 || text->second) return MIXLING_ARGUMENT;
     int status = ngrams_read_cells(worker, text);
     if (status == MIXLING_OK) status = encode(worker, text, &tokens, &words, &flags);
     if (status != MIXLING_OK || words != n) return status == MIXLING_OK ? MIXLING_ARGUMENT : status;

@@ -37,68 +37,66 @@ static window window_after(const spot *spots, size_t n, window last, size_t spac
 }
 
 /* A part of a text. */
-static mixling_text part_of(const mixling_text *text, const spot *spots, window of) {
+static bytes part_of(bytes text, const spot *spots, window of) {
     const spot *first = spots + of.first, *last = spots + of.end - 1;
-    return (mixling_text){text->first + first->begin, last->end - first->begin, NULL, 0, NULL};
+    return (bytes){text.data + first->begin, last->end - first->begin};
 }
 
-static size_t sum_tokens(const spot *spots, size_t n) {
-    size_t tokens = 0;
-    for (size_t i = 0; i < n; i++) tokens += spots[i].tokens;
-    return tokens;
-}
+/* A text, or several: their words and tokens, and the longest. */
+typedef struct {
+    bytes texts[MIXLING_TEXTS];
+    size_t number, words[MIXLING_TEXTS], tokens[MIXLING_TEXTS], longest;
+} long_text;
 
-/* The words of a text, or of both of a pair, if it may have more tokens than are read at a time; their tokens, or 0. */
-static int
-find_words(mixling_worker *worker, const mixling_text *text, size_t words[2], size_t tokens[2], uint8_t *flags) {
-    const char *texts[] = {text->first, text->second};
-    size_t sizes[] = {text->first_size, text->second ? text->second_size : 0}, n = 0;
-    words[0] = words[1] = tokens[0] = tokens[1] = 0;
-    if (sizes[0] + sizes[1] < worker->model->max_len) return MIXLING_OK; /* a token has a byte at least */
-    for (int i = 0; i < (text->second ? 2 : 1); i++) {
+/* The words of a text, or of several, if they may have more tokens than are read at a time; their tokens, or 0. */
+static int find_words(mixling_worker *worker, long_text *of, uint8_t *flags) {
+    size_t size = 0, n = 0;
+    memset(of->words, 0, sizeof of->words);
+    memset(of->tokens, 0, sizeof of->tokens);
+    of->longest = 0;
+    for (size_t i = 0; i < of->number; i++) size += of->texts[i].size;
+    if (size < worker->model->max_len) return MIXLING_OK; /* a token has a byte at least */
+    for (size_t i = 0; i < of->number; i++) {
         size_t first = n;
-        if (words_find(worker, (const uint8_t *)texts[i], sizes[i], MAX_CHARS, &n, flags)) return MIXLING_MEMORY;
-        words[i] = n - first;
-        if (n > first) tokens[i] = sum_tokens(worker->spots + first, n - first);
+        if (words_find(worker, of->texts[i].data, of->texts[i].size, MAX_CHARS, &n, flags)) return MIXLING_MEMORY;
+        of->words[i] = n - first;
+        for (size_t j = first; j < n; j++) of->tokens[i] += worker->spots[j].tokens;
+        if (of->tokens[i] > of->tokens[of->longest]) of->longest = i;
     }
     return MIXLING_OK;
 }
 
-/* Tokens of a window, without the other text of a pair, which has up to half of the space. */
-static size_t space_of(const mixling_model *model, const mixling_text *text, const size_t tokens[2]) {
-    size_t space = model->max_len, other = tokens[tokens[1] <= tokens[0]];
-    if (!text->second) return space;
-    size_t half = --space / 2, left = space - (other < half ? other : half);
-    return left ? left : 1;
+/* Tokens of a window, without the other texts, which have up to their shares of the space. */
+static size_t space_of(const mixling_model *model, const long_text *of) {
+    size_t tokens[MIXLING_TEXTS];
+    memcpy(tokens, of->tokens, sizeof tokens);
+    tokens[0] = of->tokens[of->longest];
+    tokens[of->longest] = of->tokens[0];
+    fit_texts(model->max_len, of->number, tokens, tokens);
+    return tokens[0] ? tokens[0] : 1;
 }
 
-/* Whether a text, or pair, is divided into windows. */
-static int
-is_divided(const mixling_model *model, const mixling_text *text, const size_t words[2], const size_t tokens[2]) {
-    int longer = tokens[1] > tokens[0];
-    if (tokens[0] + tokens[1] + (text->second != NULL) <= model->max_len) return 0;
-    return words[longer] > 1 && tokens[longer] > space_of(model, text, tokens);
+/* Whether a text, or the longest of several, is divided into windows. */
+static int is_divided(const mixling_model *model, const long_text *of) {
+    size_t tokens = of->number - 1;
+    for (size_t i = 0; i < of->number; i++) tokens += of->tokens[i];
+    return tokens > model->max_len && of->words[of->longest] > 1 && of->tokens[of->longest] > space_of(model, of);
 }
 
-/* The mean of the logits of the windows of a text, or of the longer one of a pair; a status. */
-static int run_windows(
-    mixling_worker *worker, const mixling_text *text, const size_t words[2], const size_t tokens[2], float *logits,
-    uint8_t *flags) {
+/* The mean of the logits of the windows of a text, or of the longest one of several; a status. */
+static int run_windows(mixling_worker *worker, const long_text *of, float *logits, uint8_t *flags) {
     const mixling_model *model = worker->model;
-    int longer = tokens[1] > tokens[0];
-    const spot *spots = worker->spots + (longer ? words[0] : 0);
-    size_t n = words[longer], space = space_of(model, text, tokens), labels = model->num_labels, windows = 0;
+    const spot *spots = worker->spots;
+    size_t n = of->words[of->longest], space = space_of(model, of), labels = model->num_labels, windows = 0;
     float *sums = worker->window_logits, *own = sums + labels;
-    mixling_text divided = longer ? (mixling_text){text->second, text->second_size, NULL, 0, NULL} : *text;
+    bytes parts[MIXLING_TEXTS];
+    for (size_t i = 0; i < of->longest; i++) spots += of->words[i];
+    memcpy(parts, of->texts, sizeof parts);
     memset(sums, 0, labels * sizeof *sums);
     for (window at = window_from(spots, n, 0, space);; at = window_after(spots, n, at, space, 0)) {
-        mixling_text part = part_of(&divided, spots, at);
-        if (longer)
-            part = (mixling_text){text->first, text->first_size, part.first, part.first_size, NULL};
-        else
-            part = (mixling_text){part.first, part.first_size, text->second, text->second_size, NULL};
         uint8_t found;
-        int status = text_run(worker, &part, own, &found);
+        parts[of->longest] = part_of(of->texts[of->longest], spots, at);
+        int status = texts_run(worker, parts, of->number, own, &found);
         if (status != MIXLING_OK) return status;
         *flags |= found & MIXLING_TRUNCATED;
         for (size_t k = 0; k < labels; k++) sums[k] += own[k];
@@ -113,16 +111,16 @@ int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size
     const mixling_model *model = worker->model;
     if (model->per_token) return MIXLING_ARGUMENT;
     for (size_t i = 0; i < n; i++) {
-        const mixling_text *text = texts + i;
         float *out = logits + i * model->num_labels;
-        size_t words[2], tokens[2];
+        long_text of;
         uint8_t cut = 0;
-        if (model->pairs >= 0 && model->pairs != (text->second != NULL)) return MIXLING_ARGUMENT;
-        int status = ngrams_read_cells(worker, text);
-        if (status == MIXLING_OK) status = find_words(worker, text, words, tokens, &cut);
+        of.number = texts_of(texts + i, of.texts);
+        if (model->texts ? of.number != model->texts : of.number > 2) return MIXLING_ARGUMENT;
+        int status = ngrams_read_cells(worker, texts + i);
+        if (status == MIXLING_OK) status = find_words(worker, &of, &cut);
         if (status != MIXLING_OK) return status;
-        int divided = is_divided(model, text, words, tokens);
-        status = divided ? run_windows(worker, text, words, tokens, out, &cut) : text_run(worker, text, out, flags + i);
+        int divided = is_divided(model, &of);
+        status = divided ? run_windows(worker, &of, out, &cut) : texts_run(worker, of.texts, of.number, out, flags + i);
         if (status != MIXLING_OK) return status;
         if (divided) flags[i] = cut;
     }
@@ -173,21 +171,23 @@ int mixling_tag(
     mixling_worker *worker, const mixling_text *text, int to_end, const mixling_word **words, const float **logits,
     const uint32_t **tags, const float **probabilities, size_t *n, uint8_t *flags) {
     const mixling_model *model = worker->model;
-    size_t counts[2] = {0}, tokens[2] = {0}, space = model->max_len;
+    size_t space = model->max_len;
+    long_text of = {.number = 1, .texts = {{(const uint8_t *)text->first, text->first_size}}};
     uint8_t cut = 0;
     if (!model->begins || text->second) return MIXLING_ARGUMENT;
     *n = 0;
-    int status = to_end ? find_words(worker, text, counts, tokens, &cut) : MIXLING_OK;
+    int status = to_end ? find_words(worker, &of, &cut) : MIXLING_OK;
     if (status != MIXLING_OK) return status;
-    if (is_divided(model, text, counts, tokens)) {
+    if (is_divided(model, &of)) {
         const spot *spots = worker->spots;
-        size_t number = counts[0], before = 0; /* the first word that belongs to no window yet */
+        size_t number = of.words[0], before = 0; /* the first word that belongs to no window yet */
         for (window at = window_from(spots, number, 0, space), next = at; status == MIXLING_OK; at = next) {
             int last = at.end == number;
             if (!last) next = window_after(spots, number, at, space, space / OVERLAP);
             size_t middle = last ? number : (next.first + at.end + 1) / 2;
             uint8_t found;
-            mixling_text part = part_of(text, spots, at);
+            bytes found_part = part_of(of.texts[0], spots, at);
+            mixling_text part = {(const char *)found_part.data, found_part.size, NULL, 0, NULL};
             status = tag_part(
                 worker, &part, spots[at.first].start, spots[before].start, last ? SIZE_MAX : spots[middle].start, n,
                 &found);

@@ -25,8 +25,7 @@ enum {
     MIXLING_DAMAGED = 1,     /* the file is none of a mixling model, or was changed */
     MIXLING_UNSUPPORTED = 2, /* a sound model perhaps, but with parts that are not built here */
     MIXLING_MEMORY = 3,      /* out of memory; the worker can be used on */
-    MIXLING_ARGUMENT =
-        4 /* a pair for a model of single texts, or the other way round; a function of another task; no cells
+    MIXLING_ARGUMENT = 4 /* another number of texts than the model reads together; a function of another task; no cells
                             for a model with columns, or a cell that is no number, or date, as its column is */
 };
 
@@ -38,8 +37,9 @@ typedef struct {
     size_t size; /* in bytes */
 } mixling_cell;
 
-/* A text, or the two of a pair; `second` is NULL where there is no second text. A model with columns takes as many `cells`
-   as they are, in their order; of other models they are NULL.
+/* A text, or several that belong together. `second` is NULL where there is no second text; of further ones, it has each after
+   the byte 0xFE, up to MIXLING_TEXTS in all. A model with columns takes as many `cells` as they are, in their order; of
+   other models they are NULL.
 
    A text of the byte 0xFF before each word is split into words already, which have no NUL; characters are then counted as if
    there were a space between two words. */
@@ -51,13 +51,15 @@ typedef struct {
     const mixling_cell *cells;
 } mixling_text;
 
+enum { MIXLING_TEXTS = 8 }; /* that belong together, at most */
+
 /* Bits of the flags of a text. */
 enum {
     MIXLING_TRUNCATED = 1, /* words, or characters of a word, were left out */
     MIXLING_EMPTY = 2      /* there was no word */
 };
 
-/* A word of a text: characters from `start` up to `end` of it. `marks` are set in pairs, see docs/format.md. */
+/* A word of a text: characters from `start` up to `end` of it. `marks` are set of several texts, see docs/format.md. */
 typedef struct {
     uint32_t start, end;
     uint32_t marks;
@@ -82,8 +84,8 @@ const char *mixling_column(const mixling_model *model, size_t index);
 int mixling_is_number(const mixling_model *model, size_t index);
 /* The index of the first of its cells that is no number, or date, as its column is; the number of columns: there is none. */
 size_t mixling_bad_cell(const mixling_model *model, const mixling_cell *cells);
-/* 1 for a model of pairs of texts, 0 for one of single texts, -1 where the file does not state it. */
-int mixling_pairs(const mixling_model *model);
+/* How many texts belong together, 2 for a model of pairs; 0 where the file does not state it. */
+size_t mixling_num_texts(const mixling_model *model);
 /* 1 for a model whose metadata have a `threshold` below which it abstains, `conformal` sets of labels, or a `rule` by
    which another label than the most probable one can be the answer; they are not applied here. Else 0. */
 int mixling_abstains(const mixling_model *model);
@@ -110,14 +112,14 @@ void mixling_stop(mixling_worker *worker);
 int mixling_predict(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 
 /* The same, but texts of more words or subwords than `mixling_max_len` are read to their end: in windows of that size, whose
-   logits are averaged. Of a pair the longer text is divided, and each window has the other one, up to half of it.
-   MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many; or the other one is longer. */
+   logits are averaged. Of several the longest is divided, and each window has the others, each up to its share.
+   MIXLING_TRUNCATED then: a text has more than 1,048,576 characters, or a word too many; or another one is longer. */
 int mixling_predict_long(mixling_worker *worker, const mixling_text *texts, size_t n, float *logits, uint8_t *flags);
 
 /* Compute the logits (m, number of labels) of texts that have some of the words of one: `kept` (m, n) is 1 for those of
    its `n` words that the text has, and what the texts have in common is computed once.
 
-   MIXLING_ARGUMENT: the text has another number of words that are read; a pair, or a model of pairs; a model whose tokens
+   MIXLING_ARGUMENT: the text has another number of words that are read; several texts, or a model of them; a model whose tokens
    are subwords, or whose logits are of words. */
 int mixling_predict_kept(
     mixling_worker *worker, const mixling_text *text, const uint8_t *kept, size_t m, size_t n, float *logits);

@@ -91,7 +91,7 @@ const char *mixling_task(const mixling_model *model) { return model->task; }
 
 int mixling_per_token(const mixling_model *model) { return model->per_token; }
 
-int mixling_pairs(const mixling_model *model) { return model->pairs; }
+size_t mixling_num_texts(const mixling_model *model) { return model->texts; }
 
 int mixling_abstains(const mixling_model *model) { return model->abstains; }
 

@@ -10,7 +10,11 @@
 #include "mixling.h"
 #include "unicode.h"
 
-enum { MARK_SECOND = 1, MARK_SHARED = 2 }; /* of a word of a pair */
+enum { MARK_TEXT = 13, MARK_SHARED = 2 }; /* of a word of several texts: which it is in, and whether others have it */
+
+/* The mark of a text's number, which leaves the bit of MARK_SHARED free. */
+static inline uint32_t text_mark(size_t number) { return (uint32_t)((number & 1) | (number >> 1) << 2); }
+static inline uint32_t text_of_mark(uint32_t marks) { return (marks & 1) | marks >> 2 << 1; }
 
 /* A matrix (rows, columns) whose rows have `stride` floats. */
 typedef struct {
@@ -66,7 +70,8 @@ struct mixling_model {
     size_t budget; /* bytes that may still be taken */
     /* text */
     size_t max_len, max_word_chars;
-    int lowercase, contractions, segments, overlap, pairs, abstains;
+    int lowercase, contractions, segments, overlap, abstains; /* segments: how many */
+    size_t texts;                                             /* that belong together; 0: unknown */
     int ternary;  /* a word's features count 1 or -1, two bits of its hash each; else MinHash */
     int subwords; /* tokens are subwords, each with a row of its own in the table; else words, with hashed features */
     uint32_t num_features, num_hashes, word_hashes, letter_hashes, num_rows;
@@ -261,21 +266,27 @@ static inline int seen_bits(size_t n) {
     return bits;
 }
 
+/* Two hashes of a word, and where it is. */
+typedef struct {
+    uint64_t hashes[2];
+    uint32_t text, word;
+} shared_word;
+
 struct mixling_worker {
     const mixling_model *model;
     uint64_t seed;
     word_table table;
     word_scratch scratch;
-    found_word *words;     /* of both texts of a pair, and a separator */
-    uint32_t *rows;        /* of the table, one a token */
-    uint32_t *starts;      /* the first token of each word, where tokens are subwords */
-    uint32_t *subwords[2]; /* of both texts, and the marks of each; where tokens are subwords */
-    uint8_t *subword_marks[2];
+    found_word *words;  /* of all texts, max_len of each */
+    uint32_t *rows;     /* of the table, one a token */
+    uint32_t *starts;   /* the first token of each word, where tokens are subwords */
+    uint32_t *subwords; /* max_len + 1 of each text, and the marks of each; where tokens are subwords */
+    uint8_t *subword_marks;
     uint32_t *features;
     uint32_t *shared[2]; /* code points of a word in full; grown as needed */
     size_t shared_size;
-    uint64_t *shared_hashes; /* of the words of one text */
-    size_t num_shared_hashes;
+    shared_word *shared_words; /* of all texts */
+    size_t num_shared_words;
     const uint8_t **parts;          /* of each token, its record and its product; grown with the next */
     float *tokens, *normed, *inner; /* (N, width) twice, and the hidden layer; grown as needed */
     float *mixing;                  /* for mixers */
@@ -297,7 +308,7 @@ struct mixling_worker {
     double *best;      /* 3 (C) */
     word_list both[2]; /* of a question and its context */
     float *window;     /* (max_len, 2) logits */
-    spot *spots;       /* of the words of a long text, or of both of a pair; grown as needed */
+    spot *spots;       /* of the words of a long text, or of several; grown as needed */
     size_t num_spots;
     mixling_word *tagged; /* the words of a long text, their logits and tags; grown as needed */
     float *tag_logits;
@@ -311,11 +322,17 @@ struct mixling_worker {
 /* The keys of words that no text has. */
 extern const found_word SEPARATOR_WORD, EMPTY_WORD;
 
-/* Mark the words of the second text, and those that both have; 0, or -1 without memory. */
-int mark_pair(mixling_worker *worker, found_word *first, size_t a, found_word *second, size_t b);
-/* The rows of the tokens that are read of a text, or of both of a pair, at most max_len (at least one); a status.
+/* The texts of a text, one or several, as far as there is room; their number. */
+size_t texts_of(const mixling_text *text, bytes out[MIXLING_TEXTS]);
+/* Mark the words of `texts` lists by the text, and those that several have; 0, or -1 without memory. */
+int mark_texts(mixling_worker *worker, found_word *const *words, const size_t *numbers, size_t texts);
+/* How many tokens of each text are read: where they are too many with their separators, the longest lose some at their
+   end; whether it is so. */
+int fit_texts(size_t max_len, size_t texts, const size_t *numbers, size_t *kept);
+/* The rows of the tokens that are read of a text, or of several, at most max_len (at least one); a status.
 
    Of a single text, `*words` of worker->words are read. */
+int encode_texts(mixling_worker *worker, const bytes *texts, size_t number, size_t *n, size_t *words, uint8_t *flags);
 int encode(mixling_worker *worker, const mixling_text *text, size_t *n, size_t *words, uint8_t *flags);
 
 /* Tag the words of a text up to max_len of them, without their sequence: words, logits, their number; a status. */
@@ -327,8 +344,8 @@ int tag_sequence(mixling_worker *worker, const float *logits, size_t n, uint32_t
 /* The probability of each tag (n, C) of `n` words of a model with transitions; a status. */
 int tag_probabilities(mixling_worker *worker, const float *logits, size_t n, double *probabilities);
 
-/* The logits (labels) and flags of a text up to max_len words; a status. */
-int text_run(mixling_worker *worker, const mixling_text *text, float *logits, uint8_t *flags);
+/* The logits (labels) and flags of a text, or of several, up to max_len words; a status. */
+int texts_run(mixling_worker *worker, const bytes *texts, size_t number, float *logits, uint8_t *flags);
 
 /* Make room in a table that may have none for the words of one more text. */
 void table_prepare(mixling_worker *worker);

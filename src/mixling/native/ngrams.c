@@ -56,10 +56,10 @@ static void add_grams(const mixling_model *model, const uint32_t *points, size_t
     if (model->segments || model->overlap) add_hash(branch, hash_mix(marks + 0x51ED270Bu), sums);
 }
 
-/* A word of the second text has the terms that it would have in the first, and beside them its own. */
+/* A word of a text after the first has the terms that it would have in the first, and beside them its own. */
 void ngrams_of_word(const mixling_model *model, word_scratch *scratch, int special, uint32_t marks, branch_word *out) {
     const ngram_branch *branch = &model->branch;
-    uint32_t *points = scratch->codes[0], first = marks & ~(uint32_t)MARK_SECOND, text;
+    uint32_t *points = scratch->codes[0], first = marks & ~(uint32_t)MARK_TEXT, text;
     size_t n = 0, size = scratch->length ? scratch->ends[scratch->length - 1] : 0;
     memset(out, 0, branch_word_size(branch));
     if (special) return;

@@ -64,7 +64,7 @@ static int read_task(mixling_model *model, const json *metadata, const onnx_file
 
 int model_read_text(mixling_model *model, const json *metadata, const onnx_file *file, const char **reason) {
     uint32_t text = json_get(metadata, 0, "text"), projection = json_get(metadata, text, "projection");
-    uint32_t pairs = json_get(metadata, 0, "pairs");
+    uint32_t pairs = json_get(metadata, 0, "pairs"), segments = json_get(metadata, text, "segments");
     *reason = "its metadata does not say how texts are read";
     if (text == JSON_NONE || projection == JSON_NONE) return MIXLING_DAMAGED;
     uint32_t tokens = json_get(metadata, text, "tokens"), type = json_get(metadata, projection, "type");
@@ -92,13 +92,20 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     }
     model->lowercase = json_boolean(metadata, json_get(metadata, text, "lowercase"));
     model->contractions = json_boolean(metadata, json_get(metadata, text, "contractions"));
-    model->segments = json_boolean(metadata, json_get(metadata, text, "segments"));
+    int marked = json_boolean(metadata, segments); /* of pairs, true; else their number */
+    model->segments = marked < 0 ? (int)json_integer(metadata, segments, MIXLING_TEXTS) : 2 * marked;
     model->overlap = json_boolean(metadata, json_get(metadata, text, "overlap"));
     *reason = "its metadata does not say how texts are read";
     if (features < 2 || hashes < 1 || word_hashes < 0 || letter_hashes < 0 || seed < 0 || model->lowercase < 0 ||
-        model->contractions < 0 || model->segments < 0 || model->overlap < 0)
+        model->contractions < 0 || model->segments < 0 || model->segments == 1 || model->overlap < 0)
         return MIXLING_DAMAGED;
-    model->pairs = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
+    int several = pairs == JSON_NONE ? -1 : json_boolean(metadata, pairs);
+    uint32_t names = json_count(metadata, json_get(metadata, 0, "texts"));
+    model->texts = several < 0 ? 0 : several ? names ? names : 2 : 1;
+    *reason = "it reads more texts together than are allowed, or than it can tell apart";
+    if (model->texts > MIXLING_TEXTS || (size_t)max_len + 1 < model->texts ||
+        (model->segments && model->texts > (size_t)model->segments))
+        return MIXLING_DAMAGED;
     static const char *const decisions[] = {"threshold", "conformal", "rule"};
     model->abstains = 0;
     for (size_t i = 0; i < sizeof decisions / sizeof *decisions; i++) {
@@ -109,7 +116,7 @@ int model_read_text(mixling_model *model, const json *metadata, const onnx_file 
     model->max_word_chars = (size_t)max_word_chars;
     model->num_features = (uint32_t)features;
     model->max_features = (model->ternary ? (size_t)features : (size_t)(hashes + word_hashes + letter_hashes)) + 2;
-    model->num_rows = model->num_features + 2 * (uint32_t)(model->segments + model->overlap);
+    model->num_rows = model->num_features + (uint32_t)(model->segments + 2 * model->overlap);
     *reason = "out of memory";
     if (model_take_keys(model, (uint32_t)hashes, (uint32_t)word_hashes, (uint32_t)letter_hashes, (uint32_t)seed))
         return MIXLING_MEMORY;

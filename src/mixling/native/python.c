@@ -56,7 +56,7 @@ static int read_string(PyObject *text, PyObject **kept, const char **data, size_
     Py_ssize_t length;
     char *encoded;
     if (!PyUnicode_Check(text)) {
-        PyErr_SetString(PyExc_TypeError, "a text is a string, a tuple of two, or a list of words");
+        PyErr_SetString(PyExc_TypeError, "a text is a string, a tuple of several, or a list of words");
         return -1;
     }
     *data = PyUnicode_AsUTF8AndSize(text, &length);
@@ -145,16 +145,39 @@ static int read_cells(PyObject *item, PyObject **kept, size_t n, mixling_cell *o
     return failed ? -1 : 0;
 }
 
+/* The texts of a tuple after its first one, as `second` has them, whose bytes are added to `*kept`. */
+static int read_further(PyObject *item, PyObject **kept, mixling_text *out) {
+    static const uint8_t NEXT = 0xFE;
+    buffer all = {0};
+    PyObject *made = NULL;
+    int failed = 0;
+    for (Py_ssize_t i = 1; !failed && i < PyTuple_Size(item); i++) {
+        const char *text;
+        size_t size;
+        failed = read_string(PyTuple_GetItem(item, i), kept, &text, &size);
+        if (!failed && ((i > 1 && append(&all, &NEXT, 1)) || append(&all, text, size))) failed = (PyErr_NoMemory(), -1);
+    }
+    if (!failed) made = PyBytes_FromStringAndSize(all.data, (Py_ssize_t)all.size);
+    if (!*kept) *kept = PyList_New(0);
+    failed = !made || !*kept || PyList_Append(*kept, made);
+    if (!failed) out->second = PyBytes_AsString(made), out->second_size = all.size;
+    free(all.data);
+    Py_XDECREF(made);
+    return failed ? -1 : 0;
+}
+
 static int read_text(PyObject *item, PyObject **kept, mixling_text *out) {
     memset(out, 0, sizeof *out);
     if (PyList_Check(item)) return read_words(item, kept, out);
     if (!PyTuple_Check(item)) return read_string(item, kept, &out->first, &out->first_size);
-    if (PyTuple_Size(item) != 2) {
-        PyErr_SetString(PyExc_TypeError, "a pair is a tuple of two strings");
+    Py_ssize_t number = PyTuple_Size(item);
+    if (number < 2 || number > MIXLING_TEXTS) {
+        PyErr_SetString(PyExc_TypeError, "texts that belong together are a tuple of 2 to 8 strings");
         return -1;
     }
-    return read_string(PyTuple_GetItem(item, 0), kept, &out->first, &out->first_size) ||
-           read_string(PyTuple_GetItem(item, 1), kept, &out->second, &out->second_size);
+    if (read_string(PyTuple_GetItem(item, 0), kept, &out->first, &out->first_size)) return -1;
+    if (number > 2) return read_further(item, kept, out);
+    return read_string(PyTuple_GetItem(item, 1), kept, &out->second, &out->second_size);
 }
 
 /* Texts with their cells, which are in the same memory; the strings live as long as `texts`, whose items have
@@ -205,7 +228,7 @@ static int run(Model *self, PyObject *given, values_of compute, size_t labels, P
     status = compute(worker, items, (size_t)n, values, bits);
     Py_END_ALLOW_THREADS;
     give_back(self, worker);
-    if (status != MIXLING_OK) raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
+    if (status != MIXLING_OK) raise_status(status, "another number of texts than the model reads together");
 done:
     PyMem_Free(items);
     Py_XDECREF(kept);
@@ -716,7 +739,7 @@ static PyObject *vectors(Model *self, PyObject *given) {
             Py_END_ALLOW_THREADS;
             if (status != MIXLING_OK) {
                 Py_CLEAR(out);
-                raise_status(status, "a pair of texts, or a single one, for a model of the other kind");
+                raise_status(status, "another number of texts than the model reads together");
             }
         }
         give_back(self, worker);
@@ -842,11 +865,9 @@ static PyObject *abstains(Model *self, void *unused) {
     return PyBool_FromLong(mixling_abstains(self->model));
 }
 
-static PyObject *pairs(Model *self, void *unused) {
-    int known = mixling_pairs(self->model);
+static PyObject *num_texts(Model *self, void *unused) {
     (void)unused;
-    if (known < 0) Py_RETURN_NONE;
-    return PyBool_FromLong(known);
+    return PyLong_FromSize_t(mixling_num_texts(self->model));
 }
 
 static PyObject *instructions(Model *self, void *unused) {
@@ -901,7 +922,7 @@ static PyGetSetDef GETTERS[] = {
     {"task", (getter)task, NULL, "The name of the task.", NULL},
     {"columns", (getter)columns, NULL, "The names of the columns beside the text.", NULL},
     {"abstains", (getter)abstains, NULL, "Whether predictions abstain below a threshold.", NULL},
-    {"pairs", (getter)pairs, NULL, "Whether it is a model of pairs of texts; None: unknown.", NULL},
+    {"num_texts", (getter)num_texts, NULL, "How many texts belong together; 0: unknown.", NULL},
     {"instructions", (getter)instructions, NULL, "The instructions that it computes with.", NULL},
     {0}};
 

@@ -71,9 +71,9 @@ static int split_both(mixling_worker *worker, const mixling_text *text, uint8_t 
     if (words_split_all(model, (const uint8_t *)text->first, text->first_size, MAX_CHARS, question, flags) ||
         words_split_all(model, (const uint8_t *)text->second, text->second_size, MAX_CHARS, context, flags))
         return MIXLING_MEMORY;
-    if (!model->segments && !model->overlap) return MIXLING_OK;
-    return mark_pair(worker, question->words, question->number, context->words, context->number) ? MIXLING_MEMORY
-                                                                                                 : MIXLING_OK;
+    found_word *words[] = {question->words, context->words};
+    size_t numbers[] = {question->number, context->number};
+    return mark_texts(worker, words, numbers, 2) ? MIXLING_MEMORY : MIXLING_OK;
 }
 
 int mixling_answer(mixling_worker *worker, const mixling_text *text, mixling_span *answer, uint8_t *flags) {

@@ -109,7 +109,7 @@ def branch_folds(fitted: Sequence[Dataset], scores: int, networks: npt.NDArray[n
 
 def _assign(fitted: Sequence[Dataset], folds: int, seed: int) -> npt.NDArray[np.int64]:
     groups = np.concatenate([part.group_hashes() for part in fitted])
-    joined = Dataset.from_examples((one for part in fitted for one in part), pairs=fitted[0].schema.pairs)
+    joined = Dataset.from_examples((one for part in fitted for one in part), texts=fitted[0].schema.texts)
     return assign_folds(joined, folds, seed, groups=groups)
 
 

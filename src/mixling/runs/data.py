@@ -11,6 +11,7 @@ import numpy as np
 
 from mixling.answers.conformal import min_examples
 from mixling.data.batches import TextSet
+from mixling.data.config import text_options
 from mixling.data.dataset import Dataset
 from mixling.data.examples import read_blocks, read_examples
 from mixling.data.label_remarks import conflict_line, label_remarks
@@ -134,7 +135,9 @@ def load_rows(
     task = task_type(config.task)
     if not task.per_word and (first := words_with_blanks(rows.texts)) is not None:
         got = f"each text is a list whose words contain blanks, such as {shown(first)}"
-        remedy = "write a pair of texts in two columns (--text-pair)" if len(first) == 2 else "join the parts of a text"
+        remedy = (
+            "write a pair of texts in two columns (--text twice)" if len(first) == 2 else "join the parts of a text"
+        )
         raise DataError(f"{got}; {remedy}, or split each text into its words", path=rows.where(0)[0])
     if task.has_labels:
         for line in label_remarks(*filter(None, (rows, validation)), several=not task.exclusive):
@@ -253,8 +256,7 @@ def check_abstention_data(config: RunConfig, validation: Dataset) -> None:
 def _audit_command(config: RunConfig) -> str:
     """Return the command that lists suspicious rows of the training files."""
     columns = config.data.columns
-    options = {"--text": columns.text, "--text-pair": columns.text_pair, "--label": columns.label}
-    named = (word for option, name in options.items() if isinstance(name, str) for word in (option, name))
+    named = (*text_options(columns.texts), "--label", columns.label)
     task = () if config.task == "classification" else ("--task", config.task)
     return command_line("mixling", "audit", *config.data.train, *named, *task, "-o", "audit/")
 

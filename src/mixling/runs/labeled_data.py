@@ -30,6 +30,7 @@ from mixling.runs.validation import LabeledValidation, QuestionValidation, Valid
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.teachers.base import Teacher
+from mixling.text.config import default_names
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.vectors import WordVectors
 from mixling.training.augmentation import WORD_SAMPLE_BYTES, Augmenter
@@ -65,8 +66,15 @@ class LabeledExamples:
 
     @property
     def pairs(self) -> bool:
-        """Whether the training texts are pairs."""
+        """Whether several texts belong together, two of a pair or more."""
         return self.train.schema.pairs
+
+    def text_names(self, config: RunConfig) -> tuple[str, ...]:
+        """Return the names of texts that belong together, as a model file has them; a pair may have none."""
+        number = self.train.schema.texts
+        named = config.data.columns.texts
+        names = named if len(named) == number else default_names(number)
+        return () if number == 1 or names == default_names(2) or self.task.windows else names
 
     def content(self) -> Iterator[bytes]:
         """Yield what identifies the data: a checkpoint belongs to a run with the same."""
@@ -286,7 +294,7 @@ def with_validation(data: LabeledData, validation: Dataset, task: Task) -> Label
     validation = without_unseen(validation, task)
     train = data.train.dataset
     joined = Dataset.from_examples(
-        (example for part in (train, validation) for example in part), pairs=train.schema.pairs
+        (example for part in (train, validation) for example in part), texts=train.schema.texts
     )
     weights = data.weights
     return replace(

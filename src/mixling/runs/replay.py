@@ -135,7 +135,7 @@ def _with_columns(examples: Iterable[Example], known: Sequence[str], beside: Seq
             continue
         cells = dict(zip(known, cells_of(example.text) or (), strict=True))
         text = example.text
-        plain = str(text) if isinstance(text, str) else (text[0], text[1]) if isinstance(text, tuple) else text
+        plain = str(text) if isinstance(text, str) else tuple(text) if isinstance(text, tuple) else text
         yield replace(example, text=with_cells(plain, tuple(map(cells.get, beside)) or None))
 
 

@@ -118,6 +118,7 @@ def fit(
             export = partial(
                 export_onnx,
                 text=encoder.config, task=config.task, labels=labels, vocabulary=vocabulary, pairs=examples.pairs,
+                texts=examples.text_names(config),
             )  # fmt: skip
             if config.ngrams.max_size is not None:
                 check_size(len(export(network, precision=config.decisions.precision)), config.ngrams.max_size)
@@ -131,7 +132,8 @@ def fit(
         if run.is_main:
             write_setup(
                 run.folder, network.config, labels, vocabulary,
-                task=config.task, precision=config.decisions.precision, pairs=examples.pairs, reading=config.reading,
+                task=config.task, precision=config.decisions.precision, pairs=examples.pairs,
+                texts=examples.text_names(config), reading=config.reading,
             )  # fmt: skip
 
         deadline.keep(_TO_FINISH)
@@ -255,4 +257,12 @@ def _card(
     used |= {"init": config.initialization.to_dict(), "reading": report["reading"]}
     values = {**config.to_dict(), **used}
     beside = () if examples.columns is None else examples.columns.names
-    return model_card(values, report, examples.task, folder_files=DESCRIPTIONS, pairs=examples.pairs, beside=beside)
+    return model_card(
+        values,
+        report,
+        examples.task,
+        folder_files=DESCRIPTIONS,
+        texts=examples.text_names(config),
+        pairs=examples.pairs,
+        beside=beside,
+    )

@@ -66,7 +66,8 @@ class Inference:
         engine = self._quick.engine
         self.native: NativeEngine | None = engine
         self.decoder: Task | LabelDecoder = self._quick.decoder
-        self.inputs = TextInputs(pairs=engine.pairs, questions=False, part_chars=_PART_CHARS, columns=engine.columns)
+        names = ("text",) if engine.num_texts else None
+        self.inputs = TextInputs(names=names, questions=False, part_chars=_PART_CHARS, columns=engine.columns)
         if too_long != "error":
             self.decide = engine.decider(to_end=self.to_end)
 
@@ -94,9 +95,9 @@ class Inference:
         network = Network(model, encoder)
         metadata = model.metadata
         questions = metadata.reading is not None
-        pairs = False if model.task.per_word else metadata.pairs
+        names = ("text",) if model.task.per_word else metadata.text_names
         self.inputs = TextInputs(
-            pairs=pairs, questions=questions, part_chars=network.part_chars,
+            names=names, questions=questions, part_chars=network.part_chars,
             columns=() if model.columns is None else model.columns.names,
         )  # fmt: skip
         self.decoder = model.task

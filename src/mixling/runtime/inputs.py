@@ -24,17 +24,24 @@ class TextInputs:
     """The texts that a model accepts.
 
     Args:
-        pairs: whether the model was trained on pairs of texts; None: unknown.
+        names: of the texts that belong together, or of the only one; None: the file does not state their number.
         questions: it answers questions: an item is a pair (question, context).
         part_chars: the characters from which a part is complete.
         columns: the names of the columns beside each text.
     """
 
-    def __init__(self, *, pairs: bool | None, questions: bool, part_chars: int, columns: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, *, names: tuple[str, ...] | None, questions: bool, part_chars: int, columns: tuple[str, ...] = ()
+    ) -> None:
         self.columns = columns
         self.questions = questions
-        self.pairs = True if questions else pairs
+        self.names = ("question", "context") if questions else names
         self._part_chars = part_chars
+
+    @property
+    def by_name(self) -> bool:
+        """Whether an item may be an object of its texts, and of columns beside them, by name."""
+        return bool(self.columns) or (self.names is not None and len(self.names) > 1 and not self.questions)
 
     def parts(self, texts: Iterable[Text]) -> Iterator[list[Text]]:
         """Yield texts in lists of up to `PART_TEXTS`, checked; they may be endless.
@@ -50,7 +57,7 @@ class TextInputs:
         num_chars = number = 0
         left = iter(texts)
         while chunk := list(itertools.islice(left, min(CHECKED, PART_TEXTS - len(part)))):
-            if self.columns:
+            if self.by_name:
                 chunk = [self.row(item, index) for index, item in enumerate(chunk, number)]
             num_chars += self.check(chunk, number)
             number += len(chunk)
@@ -71,17 +78,17 @@ class TextInputs:
         Raises:
             DataError: it lacks a column, or the text.
         """
-        if not self.columns:
+        if not self.by_name:
             text: Text = item
             return text
         from mixling.features.cells import cells_in, cells_of, with_cells
 
-        if cells_of(item) is not None:
-            carried: Text = item
-            return carried
-        names = ("text", "text_pair") if self.pairs else ("text",)
+        names = self.names or ("text",)
         allowed = (*names, *self.columns)
         if not hasattr(item, "keys"):
+            if not self.columns or cells_of(item) is not None:
+                carried: Text = item
+                return carried
             example = ", ".join(f"{name!r}: ..." for name in allowed)
             raise DataError(
                 f"item {number} has no columns; this model reads {', '.join(self.columns)} beside the text: pass an "
@@ -92,10 +99,12 @@ class TextInputs:
                 if name not in allowed:
                     raise DataError(f"the model has no column {name!r}; {near_miss(str(name), allowed)}")
             for name in names:
-                if not isinstance(item.get(name), str):
-                    raise DataError(f"{name!r} is not a text: {shown(item.get(name))}")
-            texts: Any = item["text"] if len(names) == 1 else (item["text"], item["text_pair"])
-            return with_cells(texts, cells_in(item, self.columns))
+                if name not in item:
+                    raise DataError(f"no column {name!r}; {near_miss(name, map(str, item))}")
+                if not isinstance(item[name], str):
+                    raise DataError(f"{name!r} is not a text: {shown(item[name])}")
+            texts: Any = tuple(item[name] for name in names) if len(names) > 1 else item[names[0]]
+            return with_cells(texts, cells_in(item, self.columns)) if self.columns else texts
         except DataError as error:
             raise DataError(f"item {number}: {error}") from None
 
@@ -105,24 +114,33 @@ class TextInputs:
         Raises:
             DataError: an item is not a text, or not of the kind that the model was trained on.
         """
-        if not self.pairs and set(map(type, texts)) == {str}:
+        number = 1 if self.names is None else len(self.names)
+        if number == 1 and set(map(type, texts)) == {str}:
             return sum(map(len, texts))
+        if number > 1 and set(map(type, texts)) == {tuple} and set(map(len, texts)) == {number}:
+            parts = list(itertools.chain.from_iterable(texts))
+            if set(map(type, parts)) == {str}:
+                return sum(map(len, parts))
         return sum(self._check(text, number) for number, text in enumerate(texts, first))
 
     def _check(self, text: object, number: int) -> int:
         from mixling.text.clean import count_chars
 
         size = count_chars(text, number)
-        if self.pairs is None or isinstance(text, tuple) == self.pairs:
+        got = len(text) if isinstance(text, tuple) else 1
+        wanted = min(got, 2) if self.names is None else len(self.names)
+        if got == wanted:
             return size
         if self.questions:
             raise DataError(
                 f"item {number} is one text; this model answers questions: pass (question, context), or on the "
                 "command line --question and --context, or a file with both"
             )
-        if self.pairs:
-            raise DataError(
-                f"item {number} is one text; this model was trained on pairs: pass (first, second), "
-                "or on the command line a file and its columns with --text and --text-pair"
-            )
-        raise DataError(f"item {number} is a pair of texts; this model was trained on single texts: pass one text")
+        what = "one text" if got == 1 else f"{got} texts" if wanted > 2 or got > 2 else "a pair of texts"
+        if wanted == 1:
+            raise DataError(f"item {number} is {what}; this model was trained on single texts: pass one text")
+        trained, names = ("pairs", "first, second") if wanted == 2 else (f"{wanted} texts", ", ".join(self.names or ()))
+        raise DataError(
+            f"item {number} is {what}; this model was trained on {trained}: pass ({names}), "
+            "or on the command line a file and its columns, each with --text"
+        )

@@ -72,7 +72,7 @@ class NativeEngine:
     Attributes:
         labels: the names of the labels.
         task: the name of the task.
-        pairs: whether the model was trained on pairs of texts; None: unknown.
+        num_texts: how many texts belong together; 0: unknown.
         columns: the names of the columns beside each text.
         abstains: whether predictions abstain or have conformal sets, which the engine leaves to the caller.
     """
@@ -81,7 +81,7 @@ class NativeEngine:
         self._model = model
         self.labels = model.labels
         self.task = model.task
-        self.pairs = model.pairs
+        self.num_texts = model.num_texts
         self.columns = model.columns
         self._json: tuple[tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]] | None = None
         self.abstains = model.abstains
@@ -94,7 +94,7 @@ class NativeEngine:
     def logits(
         self, texts: Sequence[Text], *, to_end: bool = False
     ) -> tuple[npt.NDArray[np.float32] | list[npt.NDArray[np.float32]], Sequence[ReadText | ReadWords]]:
-        """Return the logits (B, C) of texts or pairs, or (W, C) of each text's words, and what `Task.decode` asks.
+        """Return the logits (B, C) of texts, or (W, C) of each text's words, and what `Task.decode` asks.
 
         Args:
             to_end: read long texts to their end, in windows as `runtime.windows` does; otherwise up to the maximum.

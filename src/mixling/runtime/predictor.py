@@ -47,7 +47,7 @@ _SHOWN_LABELS = 5  # by `repr`
 class Predictor:
     """Predicts for texts with a saved model.
 
-    A text is a string, a pair of strings in a tuple, or a list of the words of a sentence. Methods that accept several
+    A text is a string, several strings in a tuple, or a list of the words of a sentence. Methods that accept several
     texts treat a list as a list of texts, so pass a sentence of words to `predict_one`, or as `predict([words])`. A
     model for question answering takes pairs (question, context); contexts may be long.
 
@@ -205,13 +205,18 @@ class Predictor:
 
     @property
     def pairs(self) -> bool | None:
-        """Whether the model was trained on pairs of texts; None: the file does not state it."""
-        return self._inference.inputs.pairs
+        """Whether it reads several texts that belong together; None: the file does not state it."""
+        return None if (names := self.text_names) is None else len(names) > 1
+
+    @property
+    def text_names(self) -> tuple[str, ...] | None:
+        """The names of the texts that belong together, or of the only one; None: the file does not state them."""
+        return self._inference.inputs.names
 
     if TYPE_CHECKING:
 
         @overload
-        def predict(self, texts: str | tuple[str, str], *, top_k: int | None = None) -> Prediction: ...  # type: ignore[overload-overlap]
+        def predict(self, texts: str | tuple[str, ...], *, top_k: int | None = None) -> Prediction: ...  # type: ignore[overload-overlap]
         @overload
         def predict(
             self, texts: Sequence[Text] | Rows, *, top_k: int | None = None, text: Names | None = None
@@ -230,7 +235,8 @@ class Predictor:
         Args:
             texts: a text, texts, or a table.
             top_k: keep the probabilities of this number of labels, the most probable first.
-            text: the table's column of the text, or two columns of pairs; by default the only one, or "text".
+            text: the table's column of the text, or several columns in their order; by default, the names that
+                several texts had in training, the only column, or "text".
 
         Raises:
             DataError: an item is not a text, or the table has no such column.
@@ -238,7 +244,8 @@ class Predictor:
         """
         if top_k is None and text is None and (decided := self._inference.decide(texts)) is not None:
             return decided
-        is_row = isinstance(texts, dict) and bool(self.feature_names) and isinstance(texts.get("text"), str)
+        names = (self.text_names or ("text",)) if isinstance(texts, dict) and self._inference.inputs.by_name else ()
+        is_row = any(isinstance(texts.get(name), str) for name in names)
         if (isinstance(texts, str | tuple) and text is None) or is_row:
             return self.predict_one(texts, top_k=top_k)
         from mixling.data.frames import Frame
@@ -266,7 +273,7 @@ class Predictor:
     def predict_one(self, text: Text | Mapping[str, Any], *, top_k: int | None = None) -> Prediction:
         """Return the prediction for one text; a list is the words of a sentence. For `top_k`, see `predict`.
 
-        With columns beside the text, it is a row: "text" and the columns by name.
+        Of several texts it may be a row of them by name; with columns beside the text it is one, of "text" and these.
         """
         if top_k is not None:
             self._check_top_k(top_k)
@@ -305,7 +312,7 @@ class Predictor:
             return texts
         from mixling.data.frames import texts_of
 
-        return texts_of(texts, names, pairs=self.pairs, beside=() if alone else self.feature_names)
+        return texts_of(texts, names, known=self.text_names, beside=() if alone else self.feature_names)
 
     def _check_top_k(self, top_k: int) -> None:
         if not isinstance(top_k, int) or isinstance(top_k, bool) or top_k < 1:

@@ -44,7 +44,7 @@ def open_quickly(path: str | Path | bytes) -> QuickModel | None:
     except (OSError, ValueError, MemoryError):
         return None
     engine, _ = load_native(data)
-    if engine is None or engine.task != _TASK or engine.pairs or engine.abstains:
+    if engine is None or engine.task != _TASK or engine.num_texts > 1 or engine.abstains:
         return None
     names = engine.labels
     if len(set(names)) < len(names) or not all(map(str.strip, names)):

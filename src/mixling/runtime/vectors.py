@@ -29,7 +29,9 @@ def encode_texts(inference: Inference, texts: Iterable[Any], *, layer: str, dtyp
         check_many(texts, "texts")
         texts = (with_missing(text, columns) if isinstance(text, str | tuple) else text for text in texts)
     parts = [_vectors(inference, part, layer) for part in inference.inputs.parts(texts)]
-    nothing = with_missing(("", "") if inference.inputs.pairs else "", columns)  # whose vector has the size
+    nothing = with_missing(
+        ("",) * len(names) if len(names := inference.inputs.names or ("",)) > 1 else "", columns
+    )  # whose vector has the size
     out = np.concatenate(parts) if parts else _vectors(inference, [nothing], layer)[:0]
     return to_integers(out) if dtype == "int8" else out
 

@@ -267,7 +267,7 @@ def _sent(text: Text) -> Text:
     if isinstance(text, str):
         return with_cells(_SURROGATE.sub("\ufffd", text), _sent_cells(text))
     words = [_SURROGATE.sub("\ufffd", word) for word in text]
-    return words if isinstance(text, list) else with_cells((words[0], words[1]), _sent_cells(text))
+    return words if isinstance(text, list) else with_cells(tuple(words), _sent_cells(text))
 
 
 def _sent_cells(text: Text) -> Cells | None:

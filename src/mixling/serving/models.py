@@ -42,7 +42,7 @@ class Loaded:
     Attributes:
         version: the first 12 hexadecimal digits of the SHA-256 of the model file.
         requests: checks the JSON of requests.
-        examples: texts, or pairs, to click on the page.
+        examples: texts, or several each, to click on the page.
     """
 
     name: str
@@ -73,6 +73,8 @@ class Loaded:
         out: dict[str, Any] = {"options": list(option_names(predictor))}
         if predictor.task.has_labels:
             out["labels"] = list(predictor.labels.names)
+        if metadata.texts:
+            out["texts"] = list(metadata.texts)
         if predictor.features:
             out["columns"] = list(predictor.features)
         if self.examples:
@@ -237,7 +239,7 @@ def _file_of(path: Path) -> Path:
 
 
 def _examples(path: Path, predictor: Predictor) -> tuple[Text, ...]:
-    """Return the first lines of the file of examples beside a model, with a tab between the texts of pairs."""
+    """Return the first lines of the file of examples beside a model, with tabs between texts that belong together."""
     file = (path if path.is_dir() else path.parent) / EXAMPLES_FILE
     try:
         with file.open("rb") as content:
@@ -247,11 +249,12 @@ def _examples(path: Path, predictor: Predictor) -> tuple[Text, ...]:
     found: list[Text] = []
     for line in filter(None, map(str.strip, lines)):
         text = clean(line, _EXAMPLE_BYTES)[0]
-        first, tab, second = text.partition("\t")
-        if not (predictor.task.windows or predictor.metadata.pairs):
+        number = len(predictor.text_names or ("",))
+        parts = tuple(text.split("\t", number - 1))
+        if number == 1:
             found.append(text)
-        elif tab:
-            found.append((first, second))
+        elif len(parts) == number:
+            found.append(parts)
     return tuple(found[:_EXAMPLES])
 
 
@@ -265,8 +268,9 @@ def _stamp(path: Path) -> _Stamp | None:
 
 
 def _try_out(predictor: Predictor) -> None:
-    """Predict for a text, or a pair, so that a model that cannot is found before it is used."""
-    tried = ("a", "b") if predictor.task.windows or predictor.metadata.pairs else "a"
+    """Predict for a text, or several, so that a model that cannot is found before it is used."""
+    number = len(predictor.text_names or ("",))
+    tried = ("a",) * number if number > 1 else "a"
     try:
         predictor.predict_one(with_missing(tried, predictor.feature_names))
     except DataError:  # a task of another package may take neither

@@ -140,6 +140,7 @@ _MODEL: _Json = {
         "inputs": _LIST,
         "options": _LIST,
         "labels": _LIST,
+        "texts": _LIST,
         "examples": _LIST,
     },
     "required": ["name", "version", "task"],

@@ -133,7 +133,7 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
     """Return the type of requests for a model, with limits of texts and of the characters of each."""
     task = predictor.task
     keys = input_keys(task, predictor.metadata.pairs)
-    fields = input_fields(keys, max_texts, max_chars)
+    fields = input_fields(keys, max_texts, max_chars, names=predictor.metadata.texts)
     for name in option_names(predictor):
         by_label = name == "threshold" and task.has_label_thresholds
         kind, meaning = _label_thresholds(task) if by_label else _OPTIONS[name]
@@ -144,16 +144,22 @@ def request_type(predictor: Predictor, max_texts: int, max_chars: int) -> Reques
         row = Annotated[dict[str, str | int | float | bool | None], WithJsonSchema(values)]
         limits = Field(min_length=1, max_length=max_texts, description="The columns beside each text, by name.")
         fields["columns"] = (Annotated[list[row], limits], ...)
-    return RequestType(keys, request_model(keys, fields), columns=columns)
+    return RequestType(keys, request_model(keys, fields, names=predictor.metadata.texts), columns=columns)
 
 
-def input_fields(keys: Sequence[str], max_texts: int, max_chars: int, *, pattern: str | None = None) -> dict[str, Any]:
-    """Return the fields that may hold texts, for `request_model`; the schema has the pattern, which is not checked."""
+def input_fields(
+    keys: Sequence[str], max_texts: int, max_chars: int, *, pattern: str | None = None, names: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return the fields that may hold texts, for `request_model`; the schema has the pattern, which is not checked.
+
+    Args:
+        names: of texts that belong together, if they have names.
+    """
     described = {} if pattern is None else {"json_schema_extra": {"pattern": pattern}}
     text = Annotated[str, Field(max_length=max_chars, **described)]
     kinds: dict[str, Any] = {
         "texts": text,
-        "pairs": Annotated[list[text], Field(min_length=2, max_length=2)],
+        "pairs": _named_texts(names, max_chars) if names else Annotated[list[text], Field(min_length=2, max_length=2)],
         "tokens": Annotated[list[Annotated[str, Field(max_length=1000)]], Field(min_length=1, max_length=1000)],
         "questions": create_model(
             "Question",
@@ -172,15 +178,22 @@ def input_fields(keys: Sequence[str], max_texts: int, max_chars: int, *, pattern
 
 
 def request_model(
-    keys: Sequence[str], fields: dict[str, Any], needed: Mapping[str, Any] | None = None
+    keys: Sequence[str],
+    fields: dict[str, Any],
+    needed: Mapping[str, Any] | None = None,
+    *,
+    names: Sequence[str] = (),
 ) -> type[BaseModel]:
     """Return the pydantic model of requests with these fields; exactly one of `keys` is required.
 
     Args:
         needed: examples of options that the schema requires; that they are there is not checked.
+        names: as of `input_fields`.
     """
     needed = needed or {}
     extra: dict[str, Any] = {"examples": [{key: _EXAMPLES[key], **needed} for key in keys]}
+    if names:
+        extra["examples"] = [{"pairs": [dict.fromkeys(names, _EXAMPLE)]}]
     if needed:
         extra["required"] = [*keys, *needed]
     if len(keys) > 1:
@@ -198,6 +211,30 @@ def request_model(
 
         validators["one_input"] = model_validator(mode="after")(one_input)
     return create_model("PredictRequest", __base__=base, __validators__=validators, **fields)
+
+
+def _named_texts(names: Sequence[str], max_chars: int) -> Any:
+    """Return the type of texts that belong together: an object by name, or a list in their order."""
+    allowed = f"allowed: an object with {', '.join(map(shown, names))}, or a list of these {len(names)} texts"
+
+    def read(value: Any) -> list[str]:
+        if isinstance(value, dict):
+            if unknown := sorted(value.keys() - {*names}):
+                raise ValueError(f"has no text {shown(unknown[0][:100])}; {near_miss(unknown[0][:100], names)}")
+            if missing := [name for name in names if name not in value]:
+                raise ValueError(f"the text {shown(missing[0])} is missing; {allowed}")
+            value = [value[name] for name in names]
+        if not isinstance(value, list) or len(value) != len(names) or not all(isinstance(one, str) for one in value):
+            raise ValueError(f"is something else; {allowed}")
+        if max(map(len, value)) > max_chars:
+            raise ValueError(f"has a text of more than {max_chars:,} characters")
+        return value
+
+    text = {"type": "string", "maxLength": max_chars}
+    listed = {"type": "array", "items": text, "minItems": len(names), "maxItems": len(names)}
+    by_name = {"type": "object", "properties": dict.fromkeys(names, text), "required": list(names)}
+    schema = {"anyOf": [{**by_name, "additionalProperties": False}, listed]}
+    return Annotated[Any, PlainValidator(read), WithJsonSchema(schema)]
 
 
 def option_names(predictor: Predictor) -> tuple[str, ...]:

@@ -135,7 +135,7 @@ def infer_task(data: Mapping[str, Any]) -> tuple[str, str, str]:
         file_format=file_format,
         text=columns.text,
         label=columns.label,
-        text_pair=columns.text_pair,
+        text_pair=columns.text_pair[0] if columns.text_pair else None,
         rows=list(islice(rows, _SAMPLE)),
         rest=rows,
     )
@@ -156,7 +156,11 @@ def _hint(task: type[Task], sample: Sample) -> str:
     if "text_pair" not in task.reader.wanted or sample.text_pair is not None:
         return ""
     found = next((name for name in sample.first if name.lower() in _SECOND_TEXTS), None)
-    return f"the column {found!r} is not read; to learn from pairs of texts add --text-pair {found}" if found else ""
+    return (
+        f"the column {found!r} is not read; to learn from both texts add --text {sample.text} --text {found}"
+        if found
+        else ""
+    )
 
 
 TASKS: Registry[type[Task]] = Registry(

@@ -22,6 +22,7 @@ from mixling.tasks.objective import LossConfig
 from mixling.teachers.base import Probabilities, Teacher
 from mixling.teachers.transformer import (
     batches_by_length,
+    check_pairs,
     default_device,
     encode,
     load_body,
@@ -78,6 +79,7 @@ class SentenceEncoder:
     def embed(self, texts: Sequence[Text]) -> npt.NDArray[np.float32]:
         """Return the embeddings (n, E) of n texts, or (n, 4 E) of n pairs."""
         if texts and isinstance(texts[0], tuple):
+            check_pairs(texts)
             first, second = (self.embed([pair[side] for pair in texts]) for side in (0, 1))
             return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
         out = np.zeros((len(texts), self.model.config.hidden_size), np.float32)

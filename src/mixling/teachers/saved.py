@@ -45,15 +45,17 @@ class FileTeacher(Teacher):
     """A file with texts and their probabilities: JSON lines or Parquet, as `mixling predict --echo` writes them.
 
     `probabilities` is an object from labels to numbers, or a list of one such object per word if the text is `tokens`.
-    The text is in the columns of the training data, or in `text`, where a pair is a list of two texts. Texts that are
+    The text is in the columns of the training data, or in `text`, where several are a list of texts. Texts that are
     not in the file have no prediction.
     """
 
-    def __init__(self, path: str, *, text: str = "text", text_pair: str | None = None, tokens: str = "tokens") -> None:
+    def __init__(
+        self, path: str, *, text: str = "text", text_pair: tuple[str, ...] = (), tokens: str = "tokens"
+    ) -> None:
         self.path = path
         self._rows: dict[str, tuple[int, object]] = {}
         self._texts: list[Text] = []
-        columns = {name for name in (text, text_pair, tokens, "text", "probabilities") if name is not None}
+        columns = {text, *text_pair, tokens, "text", "probabilities"}
         for row in read_rows(path, on_bad_row=OnBadRow("error"), columns=columns):
             values = row.values
             wanted = tokens if tokens in values else text if text in values else "text"
@@ -66,10 +68,13 @@ class FileTeacher(Teacher):
                         line=row.line,
                     )
             value = values[wanted]
-            if text_pair is not None:
-                value = (value, values[text_pair]) if text_pair in values else tuple(value)
+            if text_pair:
+                known = values.keys() >= {*text_pair}
+                value = (value, *(values[name] for name in text_pair)) if known else tuple(value)
             if not _is_text(value):
-                message = f"column {wanted!r} holds {str(value)[:40]!r}; a text, a pair or a list of words is allowed"
+                message = (
+                    f"column {wanted!r} holds {str(value)[:40]!r}; a text, several texts or a list of words is allowed"
+                )
                 raise DataError(message, path=row.path, line=row.line)
             self._texts.append(value)
             self._rows[_key(value)] = (row.line, values["probabilities"])
@@ -88,7 +93,7 @@ class FileTeacher(Teacher):
 
 def _is_text(value: Any) -> bool:
     parts = [value] if isinstance(value, str) else value
-    if not isinstance(parts, list | tuple) or not parts or (isinstance(value, tuple) and len(value) != 2):
+    if not isinstance(parts, list | tuple) or not parts or (isinstance(value, tuple) and len(value) < 2):
         return False
     return all(isinstance(part, str) and part.strip() for part in parts)
 

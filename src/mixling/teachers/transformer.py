@@ -171,6 +171,7 @@ def encode(tokenizer: Any, texts: Sequence[Text], *, per_word: bool, max_len: in
             raise DataError("a teacher for token labels needs lists of words")
         return tokenizer(list(texts), is_split_into_words=True, **options)
     if isinstance(texts[0], tuple):
+        check_pairs(texts)
         return tokenizer([text[0] for text in texts], [text[1] for text in texts], **options)
     return tokenizer([text if isinstance(text, str) else " ".join(text) for text in texts], **options)
 
@@ -220,6 +221,16 @@ def batches_by_length(texts: Sequence[Text], device: torch.device) -> Iterator[l
 def _length(text: Text) -> int:
     """Return a text's characters or words, or a pair's characters."""
     return len(text) if isinstance(text, str) else sum(map(len, text))
+
+
+def check_pairs(texts: Sequence[Text]) -> None:
+    """Refuse more than two texts that belong together, which no Transformer reads.
+
+    Raises:
+        DataError: there are.
+    """
+    if len(texts[0]) > 2:
+        raise DataError(f"a Transformer reads one text or a pair; got {len(texts[0])} texts that belong together")
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def check_many(items: object, what: str) -> None:
 
 
 def count_chars(text: object, number: int) -> int:
-    """Count the characters of a text, of both texts of a pair, or of a list of words with the spaces between them.
+    """Count the characters of a text, of several texts, or of a list of words with the spaces between them.
 
     Raises:
         DataError: `text` is none of these.
@@ -68,9 +68,9 @@ def count_chars(text: object, number: int) -> int:
         return len(text)
     if isinstance(text, list) and all(isinstance(word, str) for word in text):
         return sum(map(len, text)) + len(text)
-    if isinstance(text, tuple) and len(text) == 2 and all(isinstance(part, str) for part in text):
-        return len(text[0]) + len(text[1])
+    if isinstance(text, tuple) and len(text) > 1 and all(isinstance(part, str) for part in text):
+        return sum(map(len, text))
     kind = type(text).__name__
     raise DataError(
-        f"item {number} is of type {kind}, not a text; allowed: a string, a tuple of two strings, a list of words"
+        f"item {number} is of type {kind}, not a text; allowed: a string, a tuple of several strings, a list of words"
     )

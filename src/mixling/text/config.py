@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_serializer, field_validator
 
 from mixling.config import Config
 from mixling.errors import ConfigError
 from mixling.text.fingerprint import HASH_VERSION, MinHash, Projection
 from mixling.text.vocabulary import Vocabulary, VocabularyKind
+
+MOST_TOGETHER = 8  # that belong together, such as a title and a body
+
+
+def default_names(number: int) -> tuple[str, ...]:
+    """Return the names of texts that belong together where their columns have none."""
+    return ("text", "text_pair", *(f"text_{place}" for place in range(3, number + 1)))[:number]
 
 
 class TextConfig(Config):
@@ -19,14 +26,16 @@ class TextConfig(Config):
     tokens: Literal["words", "subwords"] = Field(
         default="words", description="whether a token is a word, or each of its subwords"
     )
-    segments: bool = Field(
-        default=False,
-        description="add one of two embeddings to each word: of the first (or only) text, or of the second",
+    segments: int | bool = Field(
+        default=0,
+        ge=0,
+        le=MOST_TOGETHER,
+        description="embeddings of texts that belong together, one added to each word by its text; true: 2, of a pair",
     )
     overlap: bool = Field(
-        default=False, description="add one of two embeddings to each word of a pair: it occurs in one text, or in both"
+        default=False, description="add one of two embeddings to each word: it occurs in one text, or in several"
     )
-    max_len: int = Field(default=64, ge=1, le=1_000_000, description="tokens per text (pairs: with the separator)")
+    max_len: int = Field(default=64, ge=1, le=1_000_000, description="tokens per text (of several: with separators)")
     max_word_chars: int = Field(default=100, ge=1, le=1_000, description="characters per word that are read")
     lowercase: bool = Field(default=True, description="read texts in lower case")
     contractions: bool = Field(default=False, description='English: "isn\'t" is two words, "is" and "n\'t"')
@@ -39,6 +48,22 @@ class TextConfig(Config):
         default=None, ge=100, le=1_000_000, description="number of subwords to train; None: from the data"
     )
     hash_version: Literal[1] = Field(default=HASH_VERSION, description="version of the hash functions")  # type: ignore[arg-type]
+
+    @field_validator("segments", mode="before")
+    @classmethod
+    def _of_pairs(cls, value: Any) -> Any:
+        return 2 * value if isinstance(value, bool) else value
+
+    @field_validator("segments")
+    @classmethod
+    def _not_of_one(cls, value: int) -> int:
+        if value == 1:
+            raise ValueError("got 1; allowed: 0, or an embedding for each of 2 texts or more")
+        return value
+
+    @field_serializer("segments")
+    def _as_before(self, value: int) -> bool | int:
+        return bool(value) if value in (0, 2) else value  # as files of pairs always had it
 
     @property
     def max_chars(self) -> int:
@@ -54,7 +79,7 @@ class TextConfig(Config):
         """
         if self.projection.num_features is None:
             raise ConfigError("projection 'subwords': num_features is unknown until there is a vocabulary; set it")
-        return self.projection.num_features + 2 * self.segments + 2 * self.overlap
+        return self.projection.num_features + self.segments + 2 * self.overlap
 
     def with_rows(self, number: int) -> TextConfig:
         """Return this configuration with an embedding table of `number` rows."""

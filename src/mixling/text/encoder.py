@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -14,14 +15,14 @@ import numpy.typing as npt
 from mixling.errors import DataError
 from mixling.text.clean import clean, lower, normalize
 from mixling.text.config import TextConfig
-from mixling.text.pairs import LoweredWords, join_pairs
+from mixling.text.several import LoweredWords, fit_texts, join_texts
 from mixling.text.splitting import SplitTexts, StringSplitter
-from mixling.text.table import EMPTY, SECOND, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word
+from mixling.text.table import EMPTY, SEPARATOR, SHARED, SPECIAL, Word, WordTable, plain_word, text_mark
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.words import split_words, word_spans
 
-# One text, a pair of texts, or the words of a sentence that is already split.
-Text = str | tuple[str, str] | list[str]
+# One text, several that belong together, or the words of a sentence that is already split.
+Text = str | tuple[str, ...] | list[str]
 _TOGETHER = 4096  # texts that are split at a time; a word of several is normalized once
 _MANY = 64  # texts from which on splitting them together is faster
 # Replaces the words of a text by as many others.
@@ -40,7 +41,7 @@ class Encoded:
     Attributes:
         words: (N,) int32, rows of the encoder's word table; a text without words has one row.
         offsets: start and end characters of each word in the text (for a list: in its words joined by single spaces);
-            None for pairs and unless requested.
+            None for several texts and unless requested.
         truncated: whether words, or characters of a word, were dropped.
         generation: the generation of the word table in which the rows are valid.
         starts: (W,) int32, the first token of each word; None if tokens are words.
@@ -54,8 +55,9 @@ class Encoded:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the text, or both texts of a pair, had no words."""
-        return len(self.words) == 1 and int(self.words[0]) in (EMPTY, SEPARATOR)
+        """Whether the text, or none of several, had words."""
+        first = int(self.words[0])
+        return (first == EMPTY and len(self.words) == 1) or (first == SEPARATOR and bool((self.words == first).all()))
 
     def of_words(self, outputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Select the outputs of words (W, ...) from the outputs of tokens (N, ...): their first subwords'."""
@@ -75,15 +77,15 @@ class TextSplitter:
         """Return the words of texts."""
         if are_strings(texts):
             return self.split_strings(texts)
-        if are_pairs(texts):
+        if (number := number_of_texts(texts)) > 1:
             split = self.split_strings(list(itertools.chain.from_iterable(texts)))
-            joined = join_pairs(split.index, split.lengths, LoweredWords().of(split.words), self.config)
-            return joined.split(split.words, split.cut[0::2] | split.cut[1::2])
+            joined = join_texts(split.index, split.lengths, number, LoweredWords().of(split.words), self.config)
+            return joined.split(split.words, np.any(split.cut.reshape(-1, number), axis=1, keepdims=True)[:, 0])
         return SplitTexts.of((words, cut) for words, _, cut in (self._split(text, False) for text in texts))
 
     @property
     def split_strings(self) -> StringSplitter:
-        """What splits single texts, or each text of a pair."""
+        """What splits single texts, or each of several."""
         config = self.config
         return StringSplitter(config.contractions, config.max_chars, config.max_len, config.max_word_chars)
 
@@ -111,7 +113,7 @@ class TextSplitter:
             words = words if change is None else change(words)
             return words, spans, cut or self._too_long(words)
         if isinstance(text, tuple):
-            return self._split_pair(text, change)
+            return self._split_several(text, change)
         kept = text[: config.max_len]
         words = [clean(word, config.max_chars)[0] for word in kept]
         words = words if change is None else change(words)
@@ -136,30 +138,27 @@ class TextSplitter:
             self._split_texts[text] = words, cut
         return words, cut
 
-    def _split_pair(self, pair: tuple[str, str], change: Change | None) -> tuple[list[Word], None, bool]:
-        """Join both texts by a separator; too long a pair loses words at the end of the longer text."""
-        (first, _, cut_a), (second, _, cut_b) = (self._split(text, False, change) for text in pair)
-        cut = cut_a or cut_b
-        if self.config.segments or self.config.overlap:
-            first, second = self.marked(first, second)
+    def _split_several(self, texts: tuple[str, ...], change: Change | None) -> tuple[list[Word], None, bool]:
+        """Join texts by separators; where they are too long, the longest lose words at their end."""
+        parts, _, cuts = zip(*(self._split(text, False, change) for text in texts), strict=True)
+        parts = tuple(self.marked(*parts))
+        shortened = False
         if self.config.tokens == "words":
-            first, second, shortened = fit_pair(first, second, self.config.max_len)
-            cut = cut or shortened
-        return [*first, SPECIAL[SEPARATOR], *second], None, cut
+            parts, shortened = fit_parts(parts, self.config.max_len)
+        return join_parts(parts, SPECIAL[SEPARATOR]), None, any(cuts) or shortened
 
-    def marked(self, first: Sequence[Word], second: Sequence[Word]) -> tuple[list[Word], list[Word]]:
-        """Return the words of both texts with their marks; a mark of 0 is omitted."""
-        sides = [[plain_word(word) for word in side] for side in (first, second)]
-        shared: set[str] = set()
+    def marked(self, *texts: Sequence[Word]) -> list[list[Word]]:
+        """Return the words of texts that belong together with their marks; a mark of 0 is omitted."""
+        plain = [[plain_word(word) for word in text] for text in texts]
+        times: Counter[str] = Counter()
         if self.config.overlap:
-            shared = set.intersection(*({lower(word) for word in side} for side in sides))
+            times.update(itertools.chain.from_iterable({lower(word) for word in text} for text in plain))
 
-        def mark(word: str, segment: int) -> Word:
-            marks = (SHARED if lower(word) in shared else 0) | segment
+        def mark(word: str, number: int) -> Word:
+            marks = (SHARED if times[lower(word)] > 1 else 0) | (text_mark(number) if self.config.segments else 0)
             return (word, marks) if marks else word
 
-        second_mark = SECOND if self.config.segments else 0
-        return [mark(word, 0) for word in sides[0]], [mark(word, second_mark) for word in sides[1]]
+        return [[mark(word, number) for word in text] for number, text in enumerate(plain)]
 
     def _too_long(self, words: Sequence[str]) -> bool:
         return max(map(len, words), default=0) > self.config.max_word_chars
@@ -174,7 +173,7 @@ class TextEncoder(WordTable, TextSplitter):
         """Encode texts; words beyond `max_len` are dropped, and `Encoded.truncated` is set.
 
         Args:
-            changes: applied to the words of each text; of a pair, one text after the other.
+            changes: applied to the words of each text; of several, one after the other.
         """
         by_words = self.config.tokens == "words"
         if (
@@ -182,7 +181,7 @@ class TextEncoder(WordTable, TextSplitter):
             and not offsets
             and changes is None
             and len(texts) >= _MANY
-            and (are_strings(texts) or are_pairs(texts))
+            and (are_strings(texts) or number_of_texts(texts) > 1)
         ):
             return self._encode_split(texts, self(texts))
         full = self._make_room()
@@ -244,10 +243,13 @@ class TextEncoder(WordTable, TextSplitter):
                 self._add(words)
             spelled = [self._spelled.get(word, [EMPTY]) for word in words]
         if isinstance(text, tuple):
-            middle = words.index(SPECIAL[SEPARATOR])
-            before, after = (list(itertools.chain(*part)) for part in (spelled[:middle], spelled[middle + 1 :]))
-            first, second, shortened = fit_pair(before, after, self.config.max_len)
-            return Encoded(np.array([*first, SEPARATOR, *second], np.int32), None, cut or shortened, self.generation)
+            ends = [at for at, word in enumerate(words) if word == SPECIAL[SEPARATOR]]
+            places = itertools.pairwise([-1, *ends, len(words)])
+            parts, shortened = fit_parts(
+                [list(itertools.chain(*spelled[before + 1 : end])) for before, end in places], self.config.max_len
+            )
+            rows = join_parts(parts, SEPARATOR)
+            return Encoded(np.array(rows, np.int32), None, cut or shortened, self.generation)
         rows = [row for word in spelled for row in word]
         starts = np.cumsum([0, *map(len, spelled)], dtype=np.int32)[: len(words)]
         starts = starts[starts < self.config.max_len]
@@ -264,17 +266,25 @@ def are_strings(texts: Sequence[Text]) -> TypeGuard[Sequence[str]]:
     return all(isinstance(text, str) for text in texts)
 
 
-def are_pairs(texts: Sequence[Text]) -> TypeGuard[Sequence[tuple[str, str]]]:
-    """Return whether all texts are pairs."""
-    return all(isinstance(text, tuple) for text in texts)
+def number_of_texts(texts: Sequence[Text]) -> int:
+    """Return how many texts belong together, if all are tuples of that number; else 0."""
+    numbers = {len(text) if isinstance(text, tuple) else 0 for text in texts}
+    return numbers.pop() if len(numbers) == 1 else 0
 
 
-def fit_pair(first: Sequence[Any], second: Sequence[Any], max_len: int) -> tuple[Sequence[Any], Sequence[Any], bool]:
-    """Truncate the longer part, or both, so that they fit with a separator; also return whether anything was cut."""
-    space = max_len - 1
-    keep_second = min(len(second), max(space - len(first), space // 2))
-    keep_first = min(len(first), space - keep_second)
-    return first[:keep_first], second[:keep_second], keep_first < len(first) or keep_second < len(second)
+def fit_parts(parts: Sequence[Sequence[Any]], max_len: int) -> tuple[tuple[Sequence[Any], ...], bool]:
+    """Shorten the longest texts so that all fit with separators; also return whether anything was cut."""
+    sizes = np.array([list(map(len, parts))], np.int64)
+    kept = fit_texts(sizes, max_len)
+    return tuple(part[:end] for part, end in zip(parts, kept[0].tolist(), strict=True)), kept is not sizes
+
+
+def join_parts(parts: Sequence[Sequence[Any]], separator: Any) -> list[Any]:
+    """Return the items of all parts, with a separator between two."""
+    joined = list(parts[0])
+    for part in parts[1:]:
+        joined += [separator, *part]
+    return joined
 
 
 def split_normal_words(texts: Sequence[str], config: TextConfig, *, max_chars: int) -> SplitTexts:

@@ -11,9 +11,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from mixling.text.clean import clean, normalize
 from mixling.text.config import TextConfig
 from mixling.text.encoder import Text
+from mixling.text.several import fit_texts
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MAX_CONTEXT_CHARS
 from mixling.text.words import word_spans
@@ -27,8 +30,8 @@ class TextWindow(NamedTuple):
     Attributes:
         text: the text.
         offset: characters of the whole text before this part (of a list: of its words joined by spaces).
-        first, end: the characters of the whole text whose words belong to this window; 0 for pairs.
-        side: of a pair, the text that is divided.
+        first, end: the characters of the whole text whose words belong to this window; 0 for several texts.
+        side: of several, the number of the text that is divided.
     """
 
     text: Text
@@ -48,7 +51,7 @@ class TextWindows(NamedTuple):
 def text_windows(text: Text, config: TextConfig, vocabulary: Vocabulary, *, per_word: bool) -> TextWindows:
     """Return the windows of a text, which may be a single one.
 
-    Of a pair, the longer text is divided, and each window has the other text, at most half as long as the maximum.
+    Of several, the longest is divided, and each window has the others, each up to its share of the maximum.
 
     Args:
         per_word: whether words have answers, which need context on both sides.
@@ -64,7 +67,7 @@ def text_windows(text: Text, config: TextConfig, vocabulary: Vocabulary, *, per_
 
     overlap = config.max_len // _OVERLAP if per_word else 0
     if isinstance(text, tuple):
-        return _pair_windows(text, config, sizes)
+        return _windows_of_several(text, config, sizes)
     words, spans, cut = _words(text, config)
     ranges = window_ranges(sizes(words), config.max_len, overlap)
     windows = []
@@ -118,17 +121,18 @@ def _words(text: str | list[str], config: TextConfig) -> tuple[list[str], list[t
     return [clean(word, config.max_chars)[0] for word in text[:kept]], spans[:kept], kept < len(text)
 
 
-def _pair_windows(
-    pair: tuple[str, str], config: TextConfig, sizes: Callable[[Sequence[str]], list[int]]
+def _windows_of_several(
+    texts: tuple[str, ...], config: TextConfig, sizes: Callable[[Sequence[str]], list[int]]
 ) -> TextWindows:
-    words, spans, cuts = zip(*(_words(text, config) for text in pair), strict=True)
-    lengths = [sizes(side) for side in words]
-    longer = int(sum(lengths[1]) > sum(lengths[0]))
-    space = config.max_len - 1
-    room = max(space - min(sum(lengths[1 - longer]), space // 2), 1)
+    words, spans, cuts = zip(*(_words(text, config) for text in texts), strict=True)
+    lengths = [sizes(part) for part in words]
+    totals = list(map(sum, lengths))
+    longest = totals.index(max(totals))
+    others = [*totals[1:longest], *totals[:1], *totals[longest + 1 :]] if longest else totals[1:]
+    room = max(int(fit_texts(np.array([[totals[longest], *others]]), config.max_len)[0, 0]), 1)
     windows = []
-    for first, end in window_ranges(lengths[longer], room, 0):
-        part = pair[longer][spans[longer][first][0] : spans[longer][end - 1][1]]
-        offset = spans[longer][first][0]
-        windows.append(TextWindow((pair[0], part) if longer else (part, pair[1]), offset, 0, 0, longer))
-    return TextWindows(windows or [TextWindow(pair, 0, 0, 0)], any(cuts))
+    for first, end in window_ranges(lengths[longest], room, 0):
+        offset = spans[longest][first][0]
+        part = texts[longest][offset : spans[longest][end - 1][1]]
+        windows.append(TextWindow((*texts[:longest], part, *texts[longest + 1 :]), offset, 0, 0, longest))
+    return TextWindows(windows or [TextWindow(texts, 0, 0, 0)], any(cuts))

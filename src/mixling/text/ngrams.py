@@ -2,12 +2,12 @@
 
 The terms of a text are its distinct words, its distinct pairs of neighboring words, and the character n-grams of each
 distinct word with a space before and after it. Words are taken as the model's encoder has them: split,
-cut, normalized, and in pairs of texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
+cut, normalized, and in several texts marked where the encoder marks them (`TextConfig.segments`, `.overlap`), in which
 case each word has its marks as a term, too. No pair of words goes over the separator of two texts.
 
-With `segments`, a word of the second text has the terms that it would have in the first, so that what is alike in both
-is learned once, and beside them its n-grams, its marks and itself as terms of the second text alone. A word of both
-texts counts once, as it is in the first.
+With `segments`, a word of a further text has the terms that it would have in the first, so that what is alike in all is
+learned once, and beside them its n-grams, its marks and itself as terms of that text alone. A word of two texts counts
+once, as it is in the first.
 
 The hashes belong to the file format (`HASH_VERSION` of `mixling.text.fingerprint`). All arithmetic is modulo 2^32:
 
@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Int32, Int64, UInt32
 from mixling.text.hashes import hash_strings, mix
-from mixling.text.table import FIRST, SECOND, WordTable
+from mixling.text.table import FIRST, FURTHER, WordTable
 
 _CHARS = 1 << 20  # whose n-grams are hashed at a time
 _PART_WORDS = 1 << 15  # of texts that are computed at a time
@@ -52,7 +52,7 @@ def gram_hashes(
 ) -> tuple[UInt32, Int64]:
     """Return the hashes of each word's character n-grams, and of its marks if it is `marked`.
 
-    A word of a second text has these without the mark `SECOND`, and then with it, and itself with it.
+    A word of a text after the first has these without the mark of its text, and then with it, and itself with it.
 
     Returns:
         the hashes (G,) word after word, repeated where a word has an n-gram twice; and where each word's begin
@@ -62,9 +62,9 @@ def gram_hashes(
     lengths = np.array(list(map(len, padded)), np.int64)
     points = np.frombuffer("".join(padded).encode("utf-32-le"), np.uint32)
     owners = np.repeat(np.arange(len(words)), lengths)
-    is_second = marks & SECOND > 0
-    of_second = np.flatnonzero(is_second)
-    free, own = ((kept.astype(np.uint32) + np.uint32(1)) for kept in (marks & ~SECOND, marks))
+    is_further = marks & FURTHER > 0
+    of_further = np.flatnonzero(is_further)
+    free, own = ((kept.astype(np.uint32) + np.uint32(1)) for kept in (marks & ~FURTHER, marks))
     found: list[tuple[UInt32, Int64]] = []
     hashes = np.full(len(points), 2166136261, np.uint32)
     for n in range(1, min(max_n, int(lengths.max(initial=0))) + 1):
@@ -74,14 +74,14 @@ def gram_hashes(
             inside = owners[:count] == owners[n - 1 :]
             owner = owners[:count][inside]
             found.append((mix(hashes[inside] ^ mix(np.uint32(4096 * n) + free[owner])), owner))
-            if len(of_second):
-                inside &= is_second[owners[:count]]
+            if len(of_further):
+                inside &= is_further[owners[:count]]
                 owner = owners[:count][inside]
                 found.append((mix(hashes[inside] ^ mix(np.uint32(4096 * n) + own[owner])), owner))
     if marked:
         found.append((mix(free + np.uint32(0x51ED270A)), np.arange(len(words))))
-        found.append((mix(own[of_second] + np.uint32(0x51ED270A)), of_second))
-    found.append((word_hashes([words[i] for i in of_second.tolist()], marks[of_second]), of_second))
+        found.append((mix(own[of_further] + np.uint32(0x51ED270A)), of_further))
+    found.append((word_hashes([words[i] for i in of_further.tolist()], marks[of_further]), of_further))
     owner = np.concatenate([np.zeros(0, np.int64), *(item for _, item in found)])
     order = np.argsort(owner, kind="stable")
     starts = np.zeros(len(words) + 1, np.int64)
@@ -107,7 +107,7 @@ class Words:
         """Return the terms of a table's rows from `first` on; special rows, below `FIRST`, have n-grams that no text
         counts."""
         words, marks = table.words_from(first)
-        marked = table.config.segments or table.config.overlap
+        marked = table.config.segments > 0 or table.config.overlap
         parts = []
         begin = 0
         ends = np.cumsum(list(map(len, words)))
@@ -118,7 +118,7 @@ class Words:
             begin = end
         sizes = np.concatenate([np.zeros(1, np.int64), *(np.diff(starts) for _, starts in parts)])
         grams = np.concatenate([np.zeros(0, np.uint32), *(hashes for hashes, _ in parts)])
-        return cls(word_hashes(words, marks & ~SECOND), grams, np.cumsum(sizes))
+        return cls(word_hashes(words, marks & ~FURTHER), grams, np.cumsum(sizes))
 
     def of_rows(self, rows: npt.NDArray[np.integer]) -> Words:
         """Return the terms of some rows, in this order."""

@@ -268,7 +268,7 @@ def _noisy(text: Text, change: Noise, rate: float, rng: RandomNumbers) -> Text:
         return [change(word, rng) if rng.random() < rate else word for word in text]
     cells = cells_of(text)
     if isinstance(text, tuple):
-        return with_cells((_noisy_string(text[0], change, rate, rng), _noisy_string(text[1], change, rate, rng)), cells)
+        return with_cells(tuple(_noisy_string(part, change, rate, rng) for part in text), cells)
     return with_cells(_noisy_string(text, change, rate, rng), cells)
 
 

@@ -17,11 +17,11 @@ from mixling.text.config import TextConfig
 from mixling.text.fingerprint import Bags, Projector
 from mixling.text.vocabulary import Vocabulary
 
-# A word, or (word, marks) where the texts of a pair, or the words they share, are marked.
+# A word, or (word, marks) where the texts that belong together, or the words they share, are marked.
 Word = str | tuple[str, int]
-SECOND = 1
-SHARED = 2
-MARKS = (SECOND | SHARED) + 1  # the number of values that marks have
+SHARED = 2  # a mark of words that another text has, too
+FURTHER = 13  # the bits of a text's number, which `text_mark` returns; 0 of the first
+MARKS = (FURTHER | SHARED) + 1  # the number of values that marks have
 
 PADDING = 0
 SEPARATOR = 1
@@ -230,13 +230,22 @@ class WordTable:
     def _with_marks(self, bags: Bags, words: Sequence[Word]) -> Bags:
         """Append the rows of the marks, which are the last of the embedding table: segments, then overlap."""
         marks = np.array([0 if isinstance(word, str) else word[1] for word in words], np.int32)
-        kinds = [mark for mark, used in ((SECOND, self.config.segments), (SHARED, self.config.overlap)) if used]
-        first = self.config.num_rows - 2 * len(kinds)
-        rows = np.stack([first + 2 * i + ((marks & mark) > 0) for i, mark in enumerate(kinds)], axis=1).astype(np.int32)
+        columns = []
+        if self.config.segments:
+            first = self.config.num_rows - self.config.segments - 2 * self.config.overlap
+            columns.append(first + (marks & 1 | marks >> 2 << 1))
+        if self.config.overlap:
+            columns.append(self.config.num_rows - 2 + ((marks & SHARED) > 0))
+        rows = np.stack(columns, axis=1).astype(np.int32)
         weights = bags.weights
         if weights is not None:
             weights = np.concatenate([weights, np.ones(rows.shape, np.float32)], axis=1)
         return Bags(np.concatenate([bags.features, rows], axis=1), weights)
+
+
+def text_mark(number: Any) -> Any:
+    """Return the mark of the words of a text by its number, or by an array of numbers."""
+    return number & 1 | number >> 1 << 2
 
 
 def plain_word(word: Word) -> str:

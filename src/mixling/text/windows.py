@@ -130,7 +130,6 @@ class WindowEncoder:
 
     def encode(self, pairs: Sequence[tuple[str, str]]) -> list[EncodedWindows]:
         """Encode pairs; contexts are read completely, questions up to `max_question` tokens."""
-        config = self.encoder.config
         words = []
         contexts = []
         cuts = []
@@ -139,7 +138,7 @@ class WindowEncoder:
             of_question = self._words(question)
             of_context = self._words(context)
             sides = [[text[a:b] for a, b in spans] for text, spans in ((question, of_question), (context, of_context))]
-            words += list(self.encoder.marked(*sides) if config.segments or config.overlap else sides)
+            words += self.encoder.marked(*sides)
             contexts.append((context, of_context))
             cuts.append(any(cut))
         rows = self.encoder.spell(words)

@@ -18,9 +18,9 @@ from pydantic import Field, model_validator
 
 from mixling.config import Config
 from mixling.data.batches import Indices, real_tokens, split_like
-from mixling.text.encoder import Encoded, Text, TextEncoder
+from mixling.text.encoder import Encoded, Text, TextEncoder, number_of_texts
 from mixling.text.noise import NOISES, WordNumbers, blend, blendable
-from mixling.text.pairs import join_pairs
+from mixling.text.several import join_texts
 from mixling.text.table import FIRST
 from mixling.training.changed_words import ChangedWords
 
@@ -117,7 +117,7 @@ class Augmenter:
 
     def encode(self, texts: Sequence[Text], part: BatchPart) -> list[Encoded]:
         """Encode texts of a batch as rows of the augmenter's own encoder, which are valid until the next call."""
-        width = self.encoder.config.max_len * (1 + any(isinstance(text, tuple) for text in texts))
+        width = self.encoder.config.max_len * max(number_of_texts(texts), 1)
         changes = [_Change(self._changed, self.config.rate, row) for row in part.draw(width)]
         return self.encoder.encode(texts, changes=changes)
 
@@ -133,19 +133,19 @@ class Augmenter:
         flat[at] = words.rows(self._change(words, words.of_rows[flat[at]], drawn[at]))
         return split_like(flat, texts)
 
-    def change_pairs(
-        self, pairs: Sequence[tuple[str, str]], encoder: TextEncoder, part: BatchPart
+    def change_several(
+        self, texts: Sequence[tuple[str, ...]], encoder: TextEncoder, part: BatchPart
     ) -> list[npt.NDArray[np.int32]]:
-        """Return what `encode` does for pairs of texts whose tokens are words; rows of `encoder` are known already."""
+        """Return what `encode` does for several texts whose tokens are words; rows of `encoder` are known already."""
         words = self._changed_words(encoder)
-        split = encoder.split_strings(list(itertools.chain.from_iterable(pairs)))
-        lengths = split.lengths.reshape(-1, 2).sum(1)
+        split = encoder.split_strings(list(itertools.chain.from_iterable(texts)))
+        lengths = split.lengths.reshape(len(texts), -1).sum(1)
         read = np.arange(lengths.max(initial=0)) < lengths[:, None]
         flat = words.add(split.words)[split.index]
         drawn = part.draw(read.shape[1])[read]
         at = (drawn < self.config.rate).nonzero()[0]
         flat[at] = self._change(words, flat[at], drawn[at])
-        joined = join_pairs(flat, split.lengths, words.lowered, encoder.config)
+        joined = join_texts(flat, split.lengths, len(texts[0]), words.lowered, encoder.config)
         return np.split(words.rows(joined.index, joined.marks), np.cumsum(joined.lengths)[:-1])
 
     def _changed_words(self, encoder: TextEncoder) -> ChangedWords:
@@ -200,7 +200,7 @@ class Augmenter:
 
 
 class _Change:
-    """Changes the words of a text, or of the two texts of a pair in order, where the numbers drawn for it are low."""
+    """Changes the words of a text, or of several texts in order, where the numbers drawn for it are low."""
 
     __slots__ = ("_changed", "_drawn", "_rate", "_read")
 

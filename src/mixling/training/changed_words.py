@@ -10,7 +10,7 @@ import numpy.typing as npt
 from mixling.arrays import Int32, Int64
 from mixling.text.encoder import TextEncoder
 from mixling.text.noise import misspell
-from mixling.text.pairs import LoweredWords
+from mixling.text.several import LoweredWords
 from mixling.text.table import FIRST, MARKS, SEPARATOR, plain_word
 
 PseudoWord = Callable[[int], str]

@@ -145,7 +145,7 @@ class LabeledData(TrainingData):
             return self.augmenter.change(words, encoder, part), None
         texts = [self.train.dataset.texts[i] for i in mine]
         if pairs and encoder.config.tokens == "words":
-            return self.augmenter.change_pairs(texts, encoder, part), None
+            return self.augmenter.change_several(texts, encoder, part), None
         encoded = self.augmenter.encode(texts, part)
         starts = [item.starts for item in encoded if item.starts is not None]
         return [item.words for item in encoded], starts or None

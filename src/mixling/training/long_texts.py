@@ -91,7 +91,7 @@ def find_long_texts(texts: TextSet, task: Task) -> LongTexts:
         return LongTexts(np.zeros(0, np.int64), np.zeros(0, np.int64), None, [])
     examples = (Example(window.text, None, "windows", number) for number, window in enumerate(found, 1))
     windows_set = TextSet(
-        Dataset.from_examples(examples, pairs=dataset.schema.pairs), encoder, keep=not dataset.spooled
+        Dataset.from_examples(examples, texts=dataset.schema.texts), encoder, keep=not dataset.spooled
     )
     kept = _kept_words(windows_set, found) if task.per_word else []
     return LongTexts(np.array(owners), np.array(ends), windows_set, kept)

@@ -40,7 +40,7 @@ def test_many_pairs_take_token_mixing() -> None:
     for count, name in ((4_999, "mixling-small"), (5_000, "mixling-mixer")):
         pairs = Dataset.from_examples(Example(("a", "b c"), "ab"[i % 2], "x", i) for i in range(count))
         choice = choose_model(pairs, config())
-        assert (choice.name, choice.changes) == (name, {"text": {"max_len": 64, "segments": True, "overlap": True}})
+        assert (choice.name, choice.changes) == (name, {"text": {"max_len": 64, "segments": 2, "overlap": True}})
 
 
 def test_many_labels_take_the_larger_one() -> None:

@@ -8,6 +8,7 @@ const ARGUMENT = 4;
 const ERROR_SIZE = 200; // bytes
 const TEXT_SIZE = 20; // bytes of the struct mixling_text
 const CELL_SIZE = 8; // of mixling_cell
+const NEXT_TEXT = 0xfe; // before a text after the second one
 const WORD_SIZE = 12; // of mixling_word
 const SPAN_SIZE = 40; // of mixling_span
 const TRUNCATED = 1;
@@ -87,16 +88,16 @@ export class Engine {
     this.columns = Array.from({ length: number }, (_, i) => this.#string(mixling_column(model, i)));
     this.#cells = this.#take(number * CELL_SIZE);
     this.#model = model;
-    this.pairs = [false, true][this.#functions.mixling_pairs(model)] ?? null;
+    this.numTexts = this.#functions.mixling_num_texts(model); // that belong together; 0: unknown
     this.maxLen = this.#functions.mixling_max_len(model);
     this.#text = this.#take(TEXT_SIZE);
     this.#logits = this.#take(this.labels.length * 4);
     this.#words = this.#take(this.maxLen * WORD_SIZE);
   }
 
-  /** Return the logits of a text or a pair with the cells of its columns, strings or null, read to its end or up to the maximum, valid until the next call, and its flags. */
-  predict({ first, second, cells }, toEnd = true) {
-    this.#write(first, second, cells);
+  /** Return the logits of texts that belong together with the cells of their columns, strings or null, read to the end or up to the maximum, valid until the next call, and the flags. */
+  predict({ texts, cells }, toEnd = true) {
+    this.#write(texts, cells);
     const { mixling_predict, mixling_predict_long } = this.#functions;
     const out = this.#out;
     this.#check((toEnd ? mixling_predict_long : mixling_predict)(this.#worker, this.#text, 1, this.#logits, out));
@@ -106,14 +107,14 @@ export class Engine {
 
   /** Return the words of a text that the model reads, `{start, end}` in characters. */
   words(text) {
-    this.#write(text);
+    this.#write([text]);
     this.#check(this.#functions.mixling_words(this.#worker, this.#text, this.#words, this.#out, this.#out + 4));
     return this.#found(this.#words);
   }
 
   /** Return the words of a text, the logits (words, labels) as one array, the tags, their probabilities, and the flags. */
   tag(text) {
-    this.#write(text);
+    this.#write([text]);
     const out = this.#out;
     const at = [4, 8, 12, 16].map((offset) => out + offset);
     this.#check(this.#functions.mixling_tag(this.#worker, this.#text, 1, ...at, out, out + 20));
@@ -131,7 +132,7 @@ export class Engine {
 
   /** Return the best span of the context that answers the question; see `mixling_span` in mixling.h. */
   answer(question, context) {
-    this.#write(question, context);
+    this.#write([question, context]);
     const out = this.#out;
     const flags = out + SPAN_SIZE;
     this.#check(this.#functions.mixling_answer(this.#worker, this.#text, out, flags));
@@ -153,30 +154,33 @@ export class Engine {
 
   #check(status) {
     if (status === MEMORY) throw new MixlingError("out of memory");
-    if (status === ARGUMENT) throw new DataError("a pair of texts, or a single one, for a model of the other kind");
+    if (status === ARGUMENT) throw new DataError("another number of texts than the model reads together");
     if (status) throw new MixlingError(`status ${status}`);
   }
 
-  /** Write a text or a pair where the library reads it. */
-  #write(first, second, cells) {
+  /** Write texts where the library reads them: further ones after the second with a byte that no text has before each. */
+  #write([first, ...further], cells) {
     const sizes = [0, 0, 0];
     const known = (cells ?? []).map((cell) => cell ?? "");
-    for (const [i, text] of [first, second, known.length ? known.join("") : undefined].entries()) {
-      if (text === undefined) continue;
+    for (const [i, parts] of [[first], further, [known.join("")]].entries()) {
+      const length = parts.reduce((sum, part) => sum + part.length + 1, 0);
       const buffer = this.#buffers[i];
-      if (buffer.size < 3 * text.length + 1) {
+      if (buffer.size < 3 * length + 1) {
         if (buffer.size) this.#functions.free(buffer.at);
         buffer.size = 0;
-        buffer.at = this.#take(6 * text.length + 256);
-        buffer.size = 6 * text.length + 256;
+        buffer.at = this.#take(6 * length + 256);
+        buffer.size = 6 * length + 256;
       }
       const room = this.#memory().subarray(buffer.at, buffer.at + buffer.size);
-      sizes[i] = encoder.encodeInto(text, room).written;
+      for (const [place, part] of parts.entries()) {
+        if (place) room[sizes[i]++] = NEXT_TEXT;
+        sizes[i] += encoder.encodeInto(part, room.subarray(sizes[i])).written;
+      }
     }
     const view = this.#data();
     view.setUint32(this.#text, this.#buffers[0].at, true);
     view.setUint32(this.#text + 4, sizes[0], true);
-    view.setUint32(this.#text + 8, second === undefined ? 0 : this.#buffers[1].at, true);
+    view.setUint32(this.#text + 8, further.length ? this.#buffers[1].at : 0, true);
     view.setUint32(this.#text + 12, sizes[1], true);
     view.setUint32(this.#text + 16, cells === undefined ? 0 : this.#cells, true);
     if (cells === undefined) return;

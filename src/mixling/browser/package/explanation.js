@@ -13,20 +13,24 @@ function scoreOf(task, logits, label, metadata) {
   return logits[label] - top - Math.log(others.reduce((sum, value) => sum + Math.exp(value - top), 0));
 }
 
-/** The words that a model reads of a text or a pair. */
-function readWords(engine, { first, second }) {
-  const spelled = (text, part) => {
+/** The words that a model reads of texts that belong together. */
+function readWords(engine, { texts }) {
+  const read = texts.map((text, part) => {
     const characters = Array.from(text.replace(/\p{Surrogate}/gu, "\ufffd")); // as the model reads lone ones
     const word = ({ start, end }) => ({ word: characters.slice(start, end).join(""), start, end, part });
     return engine.words(text).map(word);
-  };
-  const before = spelled(first, 0);
-  if (second === undefined) return before;
-  const after = spelled(second, 1);
-  // What is too long loses words at the end of the longer text; a separator needs one place.
-  const space = engine.maxLen - 1;
-  const keepAfter = Math.min(after.length, Math.max(space - before.length, Math.floor(space / 2)));
-  return [...before.slice(0, Math.min(before.length, space - keepAfter)), ...after.slice(0, keepAfter)];
+  });
+  // Of what is too long the longest texts lose words at their end; separators need places.
+  const isCut = read.map(() => true);
+  let [level, rest] = [Infinity, 0];
+  const space = Math.max(engine.maxLen - (texts.length - 1), 0);
+  for (const _ of read) {
+    const room = read.reduce((left, words, i) => left - (isCut[i] ? 0 : words.length), space);
+    const number = isCut.filter(Boolean).length;
+    [level, rest] = number ? [Math.floor(room / number), room % number] : [Infinity, 0];
+    read.forEach((words, i) => (isCut[i] &&= words.length > level));
+  }
+  return read.flatMap((words, i) => (isCut[i] ? words.slice(0, level + (rest-- > 0 ? 1 : 0)) : words));
 }
 
 /** Return why a model gives its answer to a text: `WordEffect`s, as `Explanation.to_dict()` in Python. */
@@ -39,9 +43,9 @@ export function explain(engine, input, metadata, target) {
   const words = readWords(engine, input);
   const logitsWithout = (left) => {
     const joined = (part) => words.filter((word, i) => word.part === part && left(i)).map(({ word }) => word).join(" ");
-    const second = input.second === undefined ? undefined : joined(1);
+    const texts = input.texts.map((_, part) => joined(part));
     const cells = input.cells?.map((cell, i) => (left(words.length + i) ? cell : null));
-    return engine.predict({ first: joined(0), second, cells }, false).logits;
+    return engine.predict({ texts, cells }, false).logits;
   };
   const all = logitsWithout(() => true);
   const label = target === undefined ? answerOf(all, metadata.rule) : labels.indexOf(target);
@@ -58,7 +62,7 @@ export function explain(engine, input, metadata, target) {
     ...(named && { probability: sigmoid(score) }),
     words: words.map(({ word, start, end, part }, i) => {
       const item = { word, start, end, effect: effects[i] };
-      return input.second === undefined ? item : { ...item, part };
+      return input.texts.length === 1 ? item : { ...item, part };
     }),
     ...(input.cells && {
       columns: engine.columns.map((name, i) => ({ name, value: input.cells[i], effect: effects[words.length + i] })),

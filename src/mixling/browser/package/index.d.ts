@@ -1,9 +1,11 @@
 // Types of mixling. Offsets count characters (code points, as in Python), end exclusive: use `Array.from(text)`.
 
-/** A text; of a model of pairs, two; of a model that answers questions, a question with the text to answer it from. */
+/** A text; of a model of pairs, two; of a model of named texts, each by its name (`texts`); of a model that answers questions, a question with the text to answer it from. */
 export type Input =
   | string
   | { first: string; second: string; columns?: Columns }
+  | { [text: string]: string }
+  | ({ columns: Columns } & { [text: string]: string | Columns })
   | { text: string; columns: Columns }
   | { question: string; context: string };
 

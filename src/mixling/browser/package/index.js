@@ -55,9 +55,15 @@ export class Mixling {
     return [...this.#opened.labels];
   }
 
-  /** Whether inputs are pairs; null where the file does not state it. */
+  /** Whether inputs are several texts; null where the file does not state it. */
   get pairs() {
-    return this.#opened.pairs;
+    return this.#opened.numTexts ? this.#opened.numTexts > 1 : null;
+  }
+
+  /** The keys of the texts that belong together, such as title and body; of a single text none. */
+  get texts() {
+    if (this.task === "question_answering") return ["question", "context"];
+    return this.pairs === false ? [] : [...(this.#metadata.texts ?? ["first", "second"])];
   }
 
   /** The names of the columns beside each text; most models have none. */
@@ -102,14 +108,14 @@ export class Mixling {
     if (tasks.includes(this.task)) throw new ConfigError(`${what}: a model for ${this.task} has none in JavaScript`);
   }
 
-  /** Return the one or two texts of an input, with the cells of its columns. */
+  /** Return the texts of an input, with the cells of its columns. */
   #checked(input, number) {
     const names = this.#opened.columns;
     if (!names.length) return this.#texts(input, number);
-    const { text, columns, ...pair } = typeof input === "object" && input !== null ? input : {};
+    const { text, columns, ...several } = typeof input === "object" && input !== null ? input : {};
     const example = names.map((name) => `${JSON.stringify(name)}: ...`).join(", ");
     if (columns === undefined || columns === null || typeof columns !== "object") {
-      const texts = this.pairs ? "first: ..., second: ..." : "text: ...";
+      const texts = this.pairs ? this.texts.map((name) => `${name}: ...`).join(", ") : "text: ...";
       throw new DataError(`item ${number} has no columns; this model needs {${texts}, columns: {${example}}}`);
     }
     for (const name of [...names, ...Object.keys(columns)]) {
@@ -117,26 +123,32 @@ export class Mixling {
       const problem = names.includes(name) ? "has no column" : "has the column";
       throw new DataError(`item ${number} ${problem} ${JSON.stringify(name)}; the model reads ${names.join(", ")}`);
     }
-    return { ...this.#texts(text ?? pair, number), cells: names.map((name) => cellOf(columns[name], name, number)) };
+    const texts = this.#texts(this.pairs ? { ...several, ...(text !== undefined && { text }) } : (text ?? several), number);
+    return { ...texts, cells: names.map((name) => cellOf(columns[name], name, number)) };
   }
 
-  /** Return the one or two texts of an input. */
+  /** Return the texts of an input. */
   #texts(input, number) {
-    const asked = this.task === "question_answering";
-    const keys = asked ? ["question", "context"] : ["first", "second"];
-    const wanted = { true: `pass {${keys[0]}: "...", ${keys[1]}: "..."}`, false: "pass a string" };
+    const keys = this.texts;
+    const single = this.pairs === false && this.task !== "question_answering";
+    const several = `pass {${keys.map((key) => `${key}: "..."`).join(", ")}}`;
     if (typeof input === "string") {
-      if (this.pairs || asked) throw new DataError(`item ${number} is one text; this model reads pairs: ${wanted.true}`);
-      return { first: input };
+      const kind = keys.length > 2 ? `${keys.length} texts` : "pairs";
+      if (!single && this.pairs !== null) throw new DataError(`item ${number} is one text; this model reads ${kind}: ${several}`);
+      if (this.task === "question_answering") throw new DataError(`item ${number} is one text; this model reads pairs: ${several}`);
+      return { texts: [input] };
     }
-    const [first, second] = keys.map((key) => input?.[key]);
-    if (typeof first !== "string" || typeof second !== "string") {
-      throw new DataError(`item ${number} is no text: ${wanted[Boolean(this.pairs || asked)]}`);
+    const names = single ? ["first", "second"] : keys;
+    const texts = names.map((key) => input?.[key]);
+    const missing = names.filter((_, i) => typeof texts[i] !== "string");
+    if (missing.length) {
+      const what = missing.length < names.length ? `has no text ${JSON.stringify(missing[0])}` : "is no text";
+      throw new DataError(`item ${number} ${what}: ${single ? "pass a string" : several}`);
     }
-    if (this.pairs === false && !asked) {
-      throw new DataError(`item ${number} is a pair of texts; this model was trained on single texts: ${wanted.false}`);
+    if (single) {
+      throw new DataError(`item ${number} is a pair of texts; this model was trained on single texts: pass a string`);
     }
-    return { first, second };
+    return { texts };
   }
 }
 
@@ -213,9 +225,13 @@ function checked(engine, name) {
   };
   const optional = (value) => (value === null || value === undefined ? null : number(value));
   try {
-    const { threshold, label_thresholds, conformal, rule, reading, labels } = JSON.parse(engine.metadata);
+    const { threshold, label_thresholds, conformal, rule, reading, labels, texts } = JSON.parse(engine.metadata);
     if (new Set(engine.labels).size < engine.labels.length) throw wrong;
     const out = { threshold: optional(threshold), labelThresholds: new Map(), conformal: conformal ?? null };
+    if (texts) {
+      if (new Set(texts.map(String)).size !== engine.numTexts) throw wrong;
+      out.texts = texts.map(String);
+    }
     for (const [name, value] of Object.entries(label_thresholds ?? {})) out.labelThresholds.set(name, number(value));
     if (conformal && (number(conformal.quantile) < 0 || !["lac", "aps"].includes(conformal.method))) throw wrong;
     if (rule) {

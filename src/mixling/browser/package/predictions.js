@@ -31,7 +31,7 @@ export const DECODERS = {
     return finish({ value: numberOf(logits, metadata) }, flags);
   },
 
-  tagging(engine, { first }) {
+  tagging(engine, { texts: [first] }) {
     const { words, logits, tags, probabilities, ...flags } = engine.tag(first);
     finite(logits);
     const names = tags.map((tag) => engine.labels[tag]);
@@ -46,7 +46,7 @@ export const DECODERS = {
     return finish({ spans, tokens, tags: names }, flags);
   },
 
-  question_answering(engine, { first, second }, { reading }) {
+  question_answering(engine, { texts: [first, second] }, { reading }) {
     const { start, end, found, margin, probability, noAnswer, truncated } = engine.answer(first, second);
     if (Number.isNaN(probability)) throw notFinite();
     const { threshold } = reading;

@@ -7,8 +7,8 @@ let model;
 async function answer(method, given) {
   if (method !== "open") return model[method](...given);
   model = await Mixling.load(...given);
-  const { task, labels, columns, pairs } = model;
-  return { task, labels, columns, pairs };
+  const { task, labels, columns, pairs, texts } = model;
+  return { task, labels, columns, pairs, texts };
 }
 
 self.onmessage = async ({ data: { id, method, given } }) => {

@@ -45,7 +45,8 @@ export async function models() {
 }
 
 export async function predict(name, { texts, pairs, questions, columns, explain }, signal) {
-  const inputs = texts ?? questions ?? pairs.map(([first, second]) => ({ first, second }));
+  const keys = known.find((model) => model.name === name).texts ?? ["first", "second"];
+  const inputs = texts ?? questions ?? pairs.map((several) => Object.fromEntries(keys.map((key, i) => [key, several[i]])));
   const predictions = [];
   for (const [place, only] of inputs.entries()) {
     const input = columns ? { ...(typeof only === "string" ? { text: only } : only), columns: columns[place] } : only;
@@ -61,7 +62,8 @@ async function predictOne(name, input, explain, signal) {
     const prediction = await model.predict(input);
     signal.throwIfAborted();
     if (explain) {
-      const size = (typeof input === "string" ? input : (input.text ?? input.first + input.second)).length;
+      const { columns, ...parts } = typeof input === "string" ? { input } : input;
+      const size = Object.values(parts).join("").length;
       if (size > MAX_EXPLAINED) throw new Refused(`Texts of at most ${MAX_EXPLAINED} characters are explained.`);
       prediction.explanation = await model.explain(input);
     }

@@ -79,12 +79,12 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
         raise ConfigError(f"{got}; data of {', '.join(AUDITED)} can be audited, as --task names them")
     bad = OnBadRow(data.on_bad_row)  # type: ignore[arg-type]
 
-    def read(files: list[str], *, pairs: bool | None = None) -> Dataset:
+    def read(files: list[str], *, texts: int | None = None) -> Dataset:
         rows = read_examples(files, reader=task_type(task).reader, columns=columns, on_bad_row=bad)
-        return Dataset.from_examples(rows, pairs=pairs)
+        return Dataset.from_examples(rows, texts=texts)
 
     examples = read(data.files)
-    test = read(data.test, pairs=examples.schema.pairs) if data.test else None
+    test = read(data.test, texts=examples.schema.texts) if data.test else None
 
     def log(message: str) -> None:
         print(message, file=sys.stderr, flush=True)

@@ -11,7 +11,7 @@ import typer
 from typer import Option
 
 from mixling.cli.command import OUTPUT
-from mixling.cli.options import OnBadRowOption, TextColumn, refuse_stdin
+from mixling.cli.options import OnBadRowOption, SecondText, SeveralTexts, TextColumn, refuse_stdin, text_columns
 from mixling.cli.output import no_collections, put, wrapped
 from mixling.errors import ConfigError
 
@@ -23,7 +23,8 @@ class DedupInput(TextColumn):
     files: Annotated[
         list[str], typer.Argument(metavar="FILES...", help="Rows in any format of `train`, or lines of a .txt.")
     ]
-    text_pair: Annotated[str | None, Option("--text-pair", metavar="COLUMN", help="Column of a second text.")] = None
+    text: SeveralTexts = None  # type: ignore[assignment]  # one or several
+    text_pair: SecondText = None
     threshold: Annotated[
         float, Option("--threshold", metavar="J", help="Least share of common words of near-duplicates; 1: equal sets.")
     ] = 0.7
@@ -84,14 +85,14 @@ def _columns(rows: DedupInput) -> list[str]:
     from mixling.data.corpora import is_plain
     from mixling.data.guess import guess_columns
 
-    pair = [] if rows.text_pair is None else [rows.text_pair]
-    if rows.text is not None:
-        return [rows.text, *pair]
+    named = text_columns(rows.text, rows.text_pair)
+    if rows.text:
+        return named
     first = next((name for name in rows.files if not is_plain(name)), None)
     guess = None if first is None else guess_columns(first)
     if guess is None:
-        return ["text", *pair]
+        return named or ["text"]
     if len(guess.text) != 1:
         names = ", ".join(guess.columns)
         raise ConfigError(f"{first}: which column is the text? name it with --text COLUMN; there are {names}")
-    return [guess.text[0].name, *pair]
+    return [guess.text[0].name, *named[1:]]

@@ -92,13 +92,13 @@ def _write_table(out: Path, predictor: Predictor, texts: Iterator[Text], layer: 
 
     size = predictor.encode([], layer=layer).shape[1]
     kind = pa.list_(pa.int8() if dtype == "int8" else pa.float32(), size)
-    names = ("text", "text_pair")[: 2 if predictor.pairs else 1]
+    names = predictor.text_names or ("text",)
     schema = pa.schema([*((name, pa.string()) for name in names), ("vector", kind)])
     count = 0
     with atomic_file(out) as file, pq.ParquetWriter(file, schema) as writer:
         for part in iter(lambda: list(itertools.islice(texts, 4096)), []):
             vectors = predictor.encode(part, layer=layer, dtype=dtype)  # type: ignore[call-overload]
-            columns = zip(*part, strict=True) if predictor.pairs else [part]
+            columns = zip(*part, strict=True) if len(names) > 1 else [part]
             values = [[item if isinstance(item, str) else " ".join(item) for item in column] for column in columns]
             flat = pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), type=kind)
             writer.write_table(pa.table([*map(pa.array, values), flat], schema=schema))

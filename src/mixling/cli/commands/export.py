@@ -129,6 +129,7 @@ def _export_anew(folder: str, precision: str, opened: OpenModel) -> bytes:
         vocabulary=encoder.vocabulary,
         precision=cast(Any, precision),
         pairs=metadata.pairs,
+        texts=metadata.texts,
         reading=metadata.reading,
     )
     branch = None

@@ -177,14 +177,14 @@ def _task_and_columns(data: Labeled) -> tuple[str, dict[str, Any]]:
     if is_plain(str(data.file)):
         return data.task or DEFAULT_TASK, named
     if not named.keys() - {"text", "text_pair", "label"} and data.task != "tagging":
-        guess = guess_columns(str(data.file), text=named.get("text"), text_pair=named.get("text_pair"))
+        guess = guess_columns(str(data.file), text=named.get("text"), text_pair=named.get("text_pair", ()))
         if guess is not None and not data.text:
             if len(guess.text) != 1:
                 columns = ", ".join(map(shown, guess.columns))
                 raise ConfigError(f"{data.file}: which column has the texts? name it with --text; there are {columns}")
             named["text"] = guess.text[0].name
             if guess.text_pair is not None:
-                named["text_pair"] = guess.text_pair.name
+                named["text_pair"] = (guess.text_pair.name,)
         if guess is not None and not data.label and guess.label and is_label_name(guess.label[0].name):
             named["label"] = guess.label[0].name
     if data.task:

@@ -86,7 +86,7 @@ def predict_command(model: ModelArgument, options: PredictOptions) -> None:
 
         reader = predictor.task.reader
         columns = columns_of(model, options.columns(), predictor.features)
-        rows_alone = request.output_format == "jsonl" and not request.echo and columns.text_pair is None
+        rows_alone = request.output_format == "jsonl" and not request.echo and not columns.text_pair
         rows_alone = rows_alone and options.url is None and options.too_long != "error"
         rows_alone = rows_alone and not kept and shown == DEFAULT_SHOWN
         sources = inputs if request.kind == "files" else [STDIN]

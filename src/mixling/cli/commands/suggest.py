@@ -17,7 +17,6 @@ from mixling.cli.output import no_collections
 
 if TYPE_CHECKING:
     from mixling.audit.suggestions import Suggestion
-    from mixling.text.encoder import Text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,15 +43,21 @@ def suggest_command(model: ModelArgument, pool: InputFiles, output: SuggestOutpu
         from mixling.cli.inputs import format_of
         from mixling.cli.predictions import open_output
         from mixling.data.csv_lines import csv_line
+        from mixling.text.config import default_names
 
         name = "csv" if output.out is None else format_of(output.out, readable=False)
         predictor, items = pool.read("suggest", model, output.out)
     texts = list(items)
     found = suggest(predictor, texts, output.count)
-    pairs = bool(texts) and isinstance(texts[0], tuple)
+    names = default_names(len(texts[0]) if texts and isinstance(texts[0], tuple) else 1)
 
     def line(item: Suggestion) -> str:
-        row = {**_columns(texts[item.index]), "suggested": item.label, "margin": round(item.margin, 6)}
+        text = texts[item.index]
+        row = {
+            **dict(zip(names, text if isinstance(text, tuple) else [text], strict=True)),
+            "suggested": item.label,
+            "margin": round(item.margin, 6),
+        }
         if name == "jsonl":
             return json.dumps(row, ensure_ascii=False) + "\n"
         return csv_line([value if isinstance(value, str | float) else " ".join(value) for value in row.values()],
@@ -60,15 +65,9 @@ def suggest_command(model: ModelArgument, pool: InputFiles, output: SuggestOutpu
 
     with open_output(output.out) as write:
         if name == "csv":
-            write(csv_line(["text", *["text_pair"] * pairs, "suggested", "margin"]))
+            write(csv_line([*names, "suggested", "margin"]))
         write("".join(map(line, found)))
     if len(found) < output.count:
         print(f"only {len(found):,} of {len(texts):,} texts differ from each other", file=sys.stderr)
     if output.out is not None:
         print(f"{output.out}: {len(found):,} of {len(texts):,} texts", file=sys.stderr)
-
-
-def _columns(text: Text) -> dict[str, str | list[str]]:
-    if isinstance(text, tuple):
-        return {"text": text[0], "text_pair": text[1]}
-    return {"text": text}

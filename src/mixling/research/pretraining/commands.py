@@ -27,7 +27,7 @@ class _PretrainingCommands(KindCommands):
 
         given = [*given_options(options), *given_options(report)]
         refuse_options(given, models="models of unlabeled text", allowed={"--text"})
-        return hidden_tokens(evaluate_text(model, options.files, text=options.text or "text"))
+        return hidden_tokens(evaluate_text(model, options.files, text=(options.text or ["text"])[0]))
 
     def predict(self, model: str, options: PredictOptions) -> None:
         command = command_line("mixling", "train", "ROWS", "--from", model, "-o", "DIR")

@@ -39,7 +39,7 @@ class _PairCommands(KindCommands):
         given = [*given_options(options), *given_options(report)]
         if not read_config(Path(model)).get("tasks"):  # pretrained by span corruption
             refuse_options(given, models="models of unlabeled text", allowed={"--text"})
-            return hidden_tokens(evaluate_spans(model, options.files, text=options.text or "text"))
+            return hidden_tokens(evaluate_spans(model, options.files, text=(options.text or ["text"])[0]))
         pairs = {"--set", "--by", "--task-name", "--on-bad-row"}
         refuse_options(given, models="models that generate text", allowed=pairs)
         if len(names := options.sliced_by) > 1:

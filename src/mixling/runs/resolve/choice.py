@@ -39,8 +39,8 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
 
     Few examples with few labels get the small preset. More of them, unlabeled text or a teacher get the base preset;
     token labels and many pairs get the mixer preset. The maximum length is the 95th percentile of the texts' lengths,
-    rounded up to a multiple of 32 between 64 and 1,024 (256 with token mixing). For pairs, words of the second text and
-    those that occur in both are marked. The rules were chosen by validation accuracy on several data sets
+    rounded up to a multiple of 32 between 64 and 1,024 (256 with token mixing). Of several texts, words are marked by
+    their text, and those that another one has, too. The rules were chosen by validation accuracy on several data sets
     (experiments/README.md).
     """
     task = task_type(config.task)
@@ -50,7 +50,7 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
     pairs = train.schema.pairs
     mixing = task.per_word or (pairs and len(train) >= _MANY_PAIRS)
     most = 256 if mixing else 1024  # a token-mixing MLP has weights for each position
-    marks = {"segments": True, "overlap": True} if pairs else {}
+    marks = {"segments": train.schema.texts, "overlap": True} if pairs else {}
     changes = {"text": {"max_len": min(max(-(-words // 32) * 32, 64), most), **marks}}
     batches = choose_batches(train, config, initialized=True)
     seconds = config.train.time_budget
@@ -58,7 +58,7 @@ def choose_model(train: Dataset, config: RunConfig) -> Choice:
         why = f"{_LEAST_EPOCHS} epochs of a network would take more than {seconds:g} s"
         return Choice("mixling-linear", changes, why, {})
     if mixing:
-        why = f"{len(train):,} pairs of texts" if pairs else "words have labels"
+        why = f"{len(train):,} examples of {train.schema.texts} texts" if pairs else "words have labels"
         return Choice("mixling-mixer", changes, why, batches)
     if config.distill is not None:
         return Choice("mixling-base", changes, "distillation from a teacher", batches)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from mixling.answers.conformal import ConformalSets
 from mixling.answers.decision import DecisionRule
@@ -36,7 +36,7 @@ from mixling.runtime.quick import ONNX_FILE
 from mixling.storage import parse_json
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
-from mixling.text.config import TextConfig
+from mixling.text.config import MOST_TOGETHER, TextConfig, default_names
 from mixling.text.ngram_branch import NgramBranch, NgramMetadata
 from mixling.text.vocabulary import Vocabulary
 from mixling.text.windows import MIN_WINDOW, ReadingConfig
@@ -56,7 +56,12 @@ class Metadata(Config):
     task: str = Field(min_length=1, max_length=100)
     text: TextConfig
     labels: dict[str, Any]
-    pairs: bool | None = Field(default=None, description="trained on pairs of texts; None: unknown")
+    pairs: bool | None = Field(default=None, description="trained on several texts that belong together; None: unknown")
+    texts: tuple[str, ...] = Field(
+        default=(),
+        max_length=MOST_TOGETHER,
+        description="the names of these texts; empty: of a pair, text and text_pair",
+    )
     reading: ReadingConfig | None = Field(default=None, description="how questions are answered; None: they are not")
     precision: Precision
     parameters: int = Field(ge=0, description="of the network")
@@ -76,6 +81,24 @@ class Metadata(Config):
         default=None, description="of the linear model beside the network, if there is one"
     )
     profile: Profile | None = Field(default=None, description="of the data, for `mixling drift`")
+
+    @property
+    def text_names(self) -> tuple[str, ...] | None:
+        """The names of the texts that belong together, or of the only one; None: the number is unknown."""
+        return None if self.pairs is None else (self.texts or default_names(1 + self.pairs))
+
+    @model_validator(mode="after")
+    def _texts_are_several(self) -> Metadata:
+        if self.texts and (not self.pairs or len(set(self.texts)) < max(len(self.texts), 2)):
+            raise ValueError(f"texts: got {', '.join(self.texts)}; allowed: different names, of two texts or more")
+        if self.text.segments and len(self.text_names or ()) > self.text.segments:
+            raise ValueError(f"text.segments: got {self.text.segments} for {len(self.texts)} texts")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return JSON values; `texts` only where they have names of their own, as not all versions know them."""
+        values = super().to_dict()
+        return values if self.texts else {key: value for key, value in values.items() if key != "texts"}
 
 
 @dataclass(frozen=True)

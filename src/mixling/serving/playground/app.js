@@ -33,6 +33,8 @@ const columnsOf = (model) => (model.columns ?? []).map((column) => {
   const at = column.lastIndexOf(":");
   return [column.slice(0, at), column.slice(at + 1)];
 });
+/** Return the texts after the second one, whose fields are beside those of columns. */
+const furtherOf = (model) => (model.texts ?? []).slice(2);
 const cells = () => Object.fromEntries([...by("columns").querySelectorAll("input")].map((input) => [input.name, input.value]));
 
 const find = (name) => known.find((model) => model.name === name);
@@ -45,7 +47,7 @@ function choices(select, list, chosen) {
 /** Show the inputs of the first model, and the models that take the same for comparison. */
 function arrange() {
   const model = find(first.value);
-  const [one, two] = LABELS[kind(model)];
+  const [one, two] = model.texts ?? LABELS[kind(model)];
   const same = known.filter((item) => kind(item) === kind(model) && item !== model);
   choices(second, [["", "nothing"], ...same.map((item) => [item.name, item.name])], second.value);
   by("text-label").textContent = one;
@@ -55,8 +57,11 @@ function arrange() {
   fields();
   by("file-row").hidden = !takesFiles(model);
   const buttons = (model.examples ?? []).map((example) => {
-    const [one, two] = [example].flat();
-    return button(two === undefined ? one : `${one} | ${two}`, () => write({ text: one, other: two }));
+    const [one, two, ...rest] = [example].flat();
+    return button(two === undefined ? one : [one, two, ...rest].join(" | "), () => {
+      furtherOf(model).forEach((name, i) => (by("columns").querySelector(`[name="${CSS.escape(name)}"]`).value = rest[i]));
+      return write({ text: one, other: two });
+    });
   });
   by("examples").replaceChildren(...buttons);
   by("examples").hidden = !buttons.length;
@@ -68,7 +73,10 @@ const takesFiles = (model) => kind(model) === "texts" && !columnsOf(model).lengt
 /** Show a field for each column of the chosen models; typed values stay. */
 function fields() {
   const typed = cells();
-  const columns = new Map([first, second].flatMap((select) => columnsOf(find(select.value) ?? {})));
+  const columns = new Map([first, second].flatMap((select) => {
+    const model = find(select.value) ?? {};
+    return [...furtherOf(model).map((name) => [name, "text"]), ...columnsOf(model)];
+  }));
   by("columns").hidden = !columns.size;
   by("columns").replaceChildren(
     ...[...columns].map(([name, kind], place) => {
@@ -170,7 +178,7 @@ const time = (spent) => (spent < 10 ? `${spent.toFixed(1)} ms` : `${Math.round(s
 function requestOf(model) {
   const request = {
     texts: () => ({ texts: [text.value] }),
-    pairs: () => ({ pairs: [[text.value, other.value]] }),
+    pairs: () => ({ pairs: [[text.value, other.value, ...furtherOf(model).map((name) => cells()[name] ?? "")]] }),
     questions: () => ({ questions: [{ question: text.value, context: other.value }] }),
   }[kind(model)]();
   const columns = columnsOf(model);

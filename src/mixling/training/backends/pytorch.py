@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -79,8 +79,8 @@ class TorchBackend(Backend):
         inputs, targets, weights = batch
         with nullcontext() if self._copies is None else torch.cuda.stream(self._copies):
             arguments = tensors_of(inputs.arguments, self.device)
-            placed = [None if item is None else tensor_of(item, self.device) for item in (targets, weights)]
-        return Placed(tuple(arguments), inputs.num_tokens), *placed
+            placed: list[Any] = [None if item is None else tensor_of(item, self.device) for item in (targets, weights)]
+        return Placed(tuple(arguments), inputs.num_tokens), placed[0], placed[1]
 
     def step(self, parts: Iterable[StepPart], *, rate: float, seed: int, signum: int) -> StepSums | None:
         for group in self.optimizer.param_groups:
@@ -209,7 +209,7 @@ class TorchBackend(Backend):
             item.grad for group in self.optimizer.param_groups for item in group["params"] if item.grad is not None
         ]
         factor = self._distributed.world / weight.clamp(min=1e-12)
-        norm = factor * torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
+        norm: Tensor = factor * torch.linalg.vector_norm(torch.stack(torch._foreach_norm(grads)))
         limit = self._config.optim.clip_norm
         if limit is not None:
             factor = torch.where(norm > limit, factor * (limit / norm), factor)
