@@ -172,7 +172,11 @@ def test_pairs_and_wrong_texts() -> None:
     for ask in (paired.predict, paired.predict_proba):
         with pytest.raises(DataError, match="item 0 is one text; this model was trained on pairs"):
             ask(texts)
-    for wrong, message in (([1] * 24, "which is not a text"), (texts[:5], "5 texts but 24"), ([("a",)] * 24, "pair")):
+    for wrong, message in (
+        ([1] * 24, "which is not a text"),
+        (texts[:5], "5 texts but 24"),
+        ([("a",)] * 24, "2 to 8 texts"),
+    ):
         with pytest.raises(DataError, match=message):
             classifier().fit(wrong, labels)
     with pytest.raises(
@@ -330,7 +334,7 @@ def test_a_teacher_is_an_estimator_a_function_or_a_folder(tmp_path: Path) -> Non
         (lambda texts: None, [], "the teacher returned None"),
         (lambda texts: ["x"] * len(texts), [], "prediction for text 0 is 'x'"),
         (lambda texts: [], ["a", None], "<unlabeled>:1: got None, which is not a text"),
-        (lambda texts: [], [("a", "b")], "<unlabeled>:0: got a pair of texts; allowed: a single text"),
+        (lambda texts: [], [("a", "b")], "<unlabeled>:0: got a pair of texts; allowed: one text"),
         (lambda texts: [], "abc", "got one str, not a list of texts"),
     ],
 )

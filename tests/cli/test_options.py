@@ -176,7 +176,7 @@ def test_completion_is_installed(call: Call, tmp_path: Path, monkeypatch: pytest
         (["train", "x.csv", "--epoch", "3"], ["No such option: --epoch", "--epochs"]),
         (["predict", "m", "--formt", "csv"], ["--format"]),
         (["pretrain", "x.txt", "--valid", "v"], ["--validation"]),
-        (["train", "x.csv", "--text", "a", "--text", "b"], ["'--text' takes one value, and is given 2 times"]),
+        (["train", "x.csv", "--label", "a", "--label", "b"], ["'--label' takes one value, and is given 2 times"]),
         (["similar", "none", "a text", " "], ["a text is empty"]),
         (["predict", "m", "x.csv", "-o", "a", "-o", "b"], ["'--out' takes one value, and is given 2 times"]),
     ],

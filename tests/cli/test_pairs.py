@@ -62,5 +62,5 @@ def test_an_export_and_the_card_know_of_the_pairs(call: Call, pairs: Path, tmp_p
     assert call("export", pairs / "model", "-o", tmp_path / "a.onnx", "--precision", other).code == 0
     assert Predictor(tmp_path / "a.onnx").metadata.pairs is True
     card = (pairs / "model" / "README.md").read_text()
-    assert "mixling predict . pairs.csv" in card
-    assert 'predictor.predict(("a text", "another"))' in card
+    assert "mixling predict . rows.csv" in card
+    assert 'predictor.predict({"premise": "a text", "claim": "another"})' in card

@@ -154,7 +154,7 @@ def test_what_a_reader_must_know_is_reported(held: Comparison) -> None:
     assert "3 of 40 test texts are also in the training rows" in remarks
     assert "are also in the validation rows" not in remarks
     assert "test: 2 examples have labels that training never saw and count as errors: " in remarks
-    assert "Pairs: the baselines have features of each text" in remarks
+    assert "Several texts: the baselines have features of each by itself" in remarks
     assert held.rows == {"training": 60, "validation": 20, "test": 40}
 
 

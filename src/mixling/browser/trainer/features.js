@@ -1,8 +1,9 @@
 // Features of texts for fitting the linear n-gram branch, as mixling/ngrams/features.py, whose words explain them.
 
 const MAX_SQUARE = 127;
-const MIN_GRAM_TEXTS = 2;
+const MIN_TEXTS = 2;
 const MANY_TEXTS = 10_000;
+const FEW_TEXTS = 2_000;
 const PART_WORDS = 1 << 15;
 const MAX_NONZEROS = 3 << 24;
 
@@ -98,7 +99,7 @@ function wholeWords(texts, hashes) {
     at += pairs.length;
   }
   const [all, counts] = unique(terms);
-  const least = texts.length < MANY_TEXTS ? 1 : MIN_GRAM_TEXTS;
+  const least = texts.length < MANY_TEXTS ? 1 : MIN_TEXTS;
   const kept = all.filter((_, i) => counts[i] >= least);
   const rows = ({ words, pairs }, add) => {
     const own = [...words.map((word) => hashes[word]), ...pairs];
@@ -145,18 +146,19 @@ function characters(texts, { grams, starts }) {
       sums[column] += value;
     });
   }
+  const least = texts.length <= FEW_TEXTS ? 1 : MIN_TEXTS;
   const located = new Int32Array(all.length).fill(-1);
   let number = 0;
   let total = 0;
   for (let i = 0; i < all.length; i++) {
-    if (counts[i] < MIN_GRAM_TEXTS) continue;
+    if (counts[i] < least) continue;
     located[i] = number++;
     total += sums[i];
   }
   const kept = columns.map((column) => located[column]);
   return {
     hashes: all.filter((_, i) => located[i] >= 0),
-    texts: counts.filter((count) => count >= MIN_GRAM_TEXTS),
+    texts: counts.filter((count) => count >= least),
     total,
     rows: (text, add) => each(text, kept, add),
   };
