@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 
 from mixling.data import ColumnsConfig
+from mixling.errors import DataError
 from mixling.labeling import Lesson, Queue, Record, is_test, learn, read_file_texts, trained
 from mixling.labeling.queue import _rank as rank
 from mixling.provenance import provenance
@@ -109,10 +110,10 @@ def simulated(name: str, data: Path, seed: int, strategy: str, wanted: float | N
                     )
                     pool = [numbers[key] for key in queue.others if key not in said]
                     if len(set(known.values())) > 1:
-                        lessons = learn(
-                            contents, texts.task, Lesson(said=known, tests=tests, pool=pool, strategy=strategy), []
-                        )
-                        queue.chosen = [keys[number] for number in lessons.chosen]
+                        lesson = Lesson(said=known, tests=tests, pool=pool, strategy=strategy)
+                        with contextlib.suppress(DataError):  # a first dozen may be too few, as in the page
+                            lessons = learn(contents, texts.task, lesson, [])
+                            queue.chosen = [keys[number] for number in lessons.chosen]
     return found
 
 
