@@ -43,13 +43,12 @@ def suggest_command(model: ModelArgument, pool: InputFiles, output: SuggestOutpu
         from mixling.cli.inputs import format_of
         from mixling.cli.predictions import open_output
         from mixling.data.csv_lines import csv_line
-        from mixling.text.config import default_names
 
         name = "csv" if output.out is None else format_of(output.out, readable=False)
         predictor, items = pool.read("suggest", model, output.out)
     texts = list(items)
     found = suggest(predictor, texts, output.count)
-    names = default_names(len(texts[0]) if texts and isinstance(texts[0], tuple) else 1)
+    names = predictor.text_names or ("text",)
 
     def line(item: Suggestion) -> str:
         text = texts[item.index]
