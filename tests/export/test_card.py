@@ -38,7 +38,7 @@ def made(task: str) -> Task:
 def card(task: str, options: dict[str, Any] | None = None, /, **changes: Any) -> str:
     report = {
         "validation": VALIDATION[task],
-        "best": {"step": 40, "epoch": 7.5},
+        "best": {"step": 40, "epoch": 7.5, "train_loss": 0.5},
         "precision": "int8",
         "quantization": {"agreement": 0.995, "accuracy_drop": -0.25},
         "parameters": 208_279,
@@ -128,7 +128,7 @@ def test_what_it_began_with_and_who_distilled_it(values: dict[str, Any], reporte
     config = parse(RunConfig, values, where="test").to_dict()
     report = {
         "validation": VALIDATION["classification"],
-        "best": {"step": 40, "epoch": 1},
+        "best": {"step": 40, "epoch": 1, "train_loss": 0.5},
         "precision": "int8",
         "parameters": 1,
         "file_bytes": 1,

@@ -117,12 +117,8 @@ def model_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     if data is not None:
         counts = data["labels"]
         files = f" of {', '.join(facts['files'])}" if "files" in facts else ""
-        lines.append(
-            (
-                "trained",
-                f"{facts['written']}, {data['training']:,} examples{files}, {data['validation']:,} for validation",
-            )
-        )
+        others = "" if data.get("cross_validated", False) else f", {data['validation']:,} for validation"
+        lines.append(("trained", f"{facts['written']}, {data['training']:,} examples{files}{others}"))
     if "reading" in facts:
         reading = facts["reading"]
         threshold = reading["threshold"]
@@ -157,10 +153,13 @@ def quality_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the lines about validation metrics and the best epoch."""
     lines = []
     if "validation" in facts:
-        fitted = facts.get("data", {}).get("fitted_on_validation", False)
-        before = ", before the model was fitted on these examples, too" * fitted
+        data = facts.get("data", {})
+        before = ", before the model was fitted on these examples, too" * data.get("fitted_on_validation", False)
+        if data.get("cross_validated", False):
+            before = f", by cross-validation on {facts['validation']['n']:,} examples"
         lines.append(("validation", validation_line(facts["validation"]) + before))
-    return lines + ([("best epoch", best_line(facts["best"]))] if "best" in facts else [])
+    name = "epochs" if facts.get("data", {}).get("cross_validated", False) else "best epoch"
+    return lines + ([(name, best_line(facts["best"]))] if "best" in facts else [])
 
 
 def _unfinished_lines(run: dict[str, Any]) -> list[tuple[str, str]]:

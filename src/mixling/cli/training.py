@@ -185,13 +185,15 @@ def _report_validation(run: Run[Metrics], config: RunConfig, terminal: TrainingP
     """Print the metrics on the validation examples to standard output, and what they are of to standard error."""
     from mixling.artifacts.seen_rows import describe_seen
 
-    put(wrapped(f"validation: {run.metrics.summary()}") + "\n")
     data = run.report["data"]
+    put(wrapped(f"{'cross-' * data['cross_validated']}validation: {run.metrics.summary()}") + "\n")
     if line := describe_seen(
         data["validation_seen_before"] or 0, data["validation"], by=str(config.init.pretrained), what="examples"
     ):
         terminal.log(line)
-    if data["fitted_on_validation"]:
+    if data["cross_validated"]:
+        terminal.log("each example was judged by models that had not seen it; the exported model is fitted on all")
+    elif data["fitted_on_validation"]:
         terminal.log(
             "then the exported model was fitted on the validation examples, too: these are the metrics before; use "
             "other rows to test it"
@@ -218,7 +220,7 @@ def _report_labels(
     held_out = run.folder / TEST_FILE if config.data.test_fraction else "TEST_FILE"
     tested = config.data.test or (held_out,)
     if not is_tested:
-        rows += [(task.headline.replace("_", " "), value)] if (value := _headline(run.metrics)) else []
+        rows += [(task.headline.replace("_", " "), value)] if (value := _headline(run)) else []
         rows += [("baseline", line)] if (line := task.comparison_line(run.metrics)) else []
         rows += [("" if line else "baseline", baseline_line(reference, task))] if reference is not None else []
     columns = config.data.columns
@@ -238,15 +240,19 @@ def _report_labels(
 def _best_epoch(run: Run[Metrics], total: int | None) -> str:
     if not run.best["step"]:
         return "in a network that is not read; the n-gram model is alone"
+    if run.report["data"]["cross_validated"]:
+        return f"{run.best['epoch']:g} epochs"
     return f"best epoch {run.best['epoch']:g}" + (f" of {total}" if total else "")
 
 
-def _headline(metrics: Metrics) -> str:
+def _headline(run: Run[Metrics]) -> str:
     """Return the accuracy of a classifier with its 95% interval; "" for other tasks, whose metrics are above."""
     from mixling.metrics.base import ClassificationMetrics
     from mixling.metrics.intervals import wilson
 
+    metrics = run.metrics
     if not isinstance(metrics, ClassificationMetrics):
         return ""
     interval = wilson(metrics.accuracy, metrics.n)
-    return f"{metrics.accuracy:.4f} [{interval.low:.4f}, {interval.high:.4f}] on {metrics.n:,} validation examples"
+    kind = "examples, by cross-validation" if run.report["data"]["cross_validated"] else "validation examples"
+    return f"{metrics.accuracy:.4f} [{interval.low:.4f}, {interval.high:.4f}] on {metrics.n:,} {kind}"

@@ -67,7 +67,7 @@ def model_card(
     data = report.get("data")
     decisions = label_table(validation, data)
     decisions += "\n![Confusion matrix on validation](confusion.png)\n" if validation.get("confusion") else ""
-    decisions += "\n![Training curves](curves.png)\n"
+    decisions += "\n![Training curves](curves.png)\n" * (report["best"]["train_loss"] is not None)
     decisions += _calibration(report.get("calibration"), validation)
     decisions += _abstention(report.get("abstention"), report.get("out_of_scope"))
     decisions += _other_thresholds(report.get("risk_coverage") or ())
@@ -83,7 +83,11 @@ def model_card(
     selection = "no_selection"
     if selects:
         selection = "selected_epoch" if epoch else "selected_strength"
-    again = _part("fitted") if fitted else ""
+    crossed = (data or {}).get("cross_validated", False)
+    measured = f"the exported {report['precision']} model"
+    if fitted:
+        measured = f"{'models that were' if crossed else 'a model that was'} not fitted on them"
+    again = _part("crossed" if crossed else "fitted") if fitted else ""
     if (refit := report.get("refit")) is not None:
         again = _part("refitted", examples=refit["examples"], best=" as were best" if selects else "")
     # The hub's YAML has no text from the user, only fixed words and numbers.
@@ -109,7 +113,8 @@ def model_card(
         outputs=outputs,
         data=_data(data, config["data"]),
         n=validation["n"],
-        measured="a model that was not fitted on them" if fitted else f"the exported {report['precision']} model",
+        examples="labeled" if crossed else "validation",
+        measured=measured,
         selection=_part(selection, epoch=epoch),
         fitted=again,
         metrics=_table(titled(validation), "{:.4f}"),
@@ -146,8 +151,12 @@ def _data(data: Mapping[str, Any] | None, sources: Mapping[str, Any]) -> str:
         return ""
     names = ", ".join(code(Path(name).name) for name in sources["train"])
     held = "of the files named for validation" if sources["validation"] else "that were set aside"
-    counts = {"training": data["training"], "validation": data["validation"]}
-    return _part("data", of=f" of {names}" if names else "", held=held, **counts) + "\n"
+    used = (
+        ""
+        if data.get("cross_validated", False)
+        else f"; {data['validation']:,} examples {held} were used for validation"
+    )
+    return _part("data", of=f" of {names}" if names else "", training=data["training"], validation=used) + "\n"
 
 
 def label_table(validation: Mapping[str, Any], data: Mapping[str, Any] | None) -> str:

@@ -103,8 +103,8 @@ def fit_across_folds(
     return Fitted(
         branch=chosen,
         metadata=NgramMetadata(min_n=config.min_n, max_n=config.max_n, network=mixture.network),
-        held_out=addition[len(data.train) :] if data.refit else None,
+        held_out=addition if data.refit else None,
         report=report,
         columns=data.columns,
-        out_of_fold=(together.astype(np.float32), gold),
+        out_of_fold=None if data.refit else (together.astype(np.float32), gold),
     )

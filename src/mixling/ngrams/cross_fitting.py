@@ -14,17 +14,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.answers.labels import Targets
-from mixling.data.batches import TextSet
+from mixling.data.batches import Indices, TextSet
 from mixling.data.dataset import Dataset
 from mixling.data.splits import assign_folds
 from mixling.networks.network import TextNetwork
 from mixling.tasks.base import Task
-from mixling.text.encoder import Text
 from mixling.training.config import NgramConfig, TrainConfig
 from mixling.training.dataset_adapter import LabeledData
 from mixling.training.loop import Trainer
@@ -42,8 +42,6 @@ FEW_OF_LABEL = 600
 FEW_EXAMPLES = 2_000
 FEW_PAIRS = 5_000
 _FEWEST = 8  # different texts, or groups, that are divided
-
-Predict = Callable[[Sequence[Text]], Sequence[npt.NDArray[np.floating]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,39 +111,60 @@ def _assign(fitted: Sequence[Dataset], folds: int, seed: int) -> npt.NDArray[np.
     return assign_folds(joined, folds, seed, groups=groups)
 
 
-def predict_out_of_fold(
+@dataclass(frozen=True, kw_only=True)
+class CrossFitted:
+    """Networks that were each trained without one fold.
+
+    Attributes:
+        folds: (R,) of all examples.
+        networks: the one that was trained without fold 0, and so on.
+    """
+
+    folds: npt.NDArray[np.int64]
+    networks: Sequence[TextNetwork]
+
+    def logits(self, predict: Callable[[TextNetwork, Indices], Sequence[npt.NDArray[Any]]]) -> npt.NDArray[Any]:
+        """Return the logits (R, C) of the examples, each by the network that was trained without it.
+
+        Args:
+            predict: returns the logits (C,) of a network for the examples with some indices.
+        """
+        rows: list[npt.NDArray[Any]] = [np.empty(0)] * len(self.folds)
+        for fold, network in enumerate(self.networks):
+            held = np.flatnonzero(self.folds == fold)
+            for index, row in zip(held, predict(network, held), strict=True):
+                rows[index] = row
+        return np.stack(rows)
+
+
+def cross_fit(
     folds: npt.NDArray[np.int64],
     data: LabeledData,
     known: npt.NDArray[np.int64],
-    texts: Sequence[Text],
     training: TrainConfig,
-    *,
-    build: Callable[[], TextNetwork],
-    finish: Callable[[TextNetwork], Predict],
-) -> OutOfFold:
+    untrained: TextNetwork,
+) -> CrossFitted:
     """Train a network for each fold on the others.
 
     Args:
-        folds: (R,) of all examples, whose texts are `texts`.
+        folds: (R,) of all examples.
         data: the examples with known labels.
         known: (R',) the indices of these among all.
         training: its time budget is for all of them together.
-        build: returns a model with the initial weights.
-        finish: returns what predicts with a trained model.
+        untrained: has the initial weights.
     """
-    logits: list[npt.NDArray[np.floating]] = [np.empty(0)] * len(folds)
-    for fold in range(int(folds.max()) + 1):
+    networks = []
+    number = int(folds.max()) + 1
+    for fold in range(number):
         part = _part(data, np.flatnonzero(folds[known] != fold))
-        model = build()
+        network = untrained.copy()
         epochs = training.epochs or 1
         changes = {"steps": None, "time_budget": None, "patience": None, "track": ()}
         total = epochs * math.ceil(len(part) / training.batch_size)
-        seconds = None if training.time_budget is None else training.time_budget / (int(folds.max()) + 1)
-        Trainer(model, part, training.model_copy(update=changes), last_step=total, seconds=seconds).fit()
-        held = np.flatnonzero(folds == fold)
-        for index, row in zip(held, finish(model)([texts[int(i)] for i in held]), strict=True):
-            logits[index] = row
-    return OutOfFold(folds=folds, logits=np.stack(logits))
+        seconds = None if training.time_budget is None else training.time_budget / number
+        Trainer(network, part, training.model_copy(update=changes), last_step=total, seconds=seconds).fit()
+        networks.append(network)
+    return CrossFitted(folds=folds, networks=networks)
 
 
 def _part(data: LabeledData, chosen: npt.NDArray[np.int64]) -> LabeledData:

@@ -24,12 +24,12 @@ class Fitted:
 
     Attributes:
         branch: with its weight in the sum multiplied in.
-        held_out: (V, C), what a branch that was not fitted on the validation examples adds to the network's logits;
-            None: this one was not.
+        held_out: (V, C), what branches that were not fitted on the validation examples add to the network's logits, by
+            cross-fitting (R, C) for all examples; None: this one was not.
         report: the entry of metrics.json.
         columns: beside the texts, which the branch has weights of; None: there are none.
-        out_of_fold: logits (R, C) of both together for the examples that chose the branch by cross-fitting, each of
-            models that had not seen it, and the targets; None: there was none.
+        out_of_fold: logits (T, C) of both together for the training examples that chose the branch by cross-fitting,
+            each of models that had not seen it, and the targets; None: there was none, or they are in `held_out`.
     """
 
     branch: NgramBranch

@@ -139,8 +139,10 @@ class Decided:
 
     @property
     def loss(self) -> float:
-        """The loss on validation of a model with an n-gram branch."""
-        assert self.decisions.branch is not None
+        """The loss on validation of a model with an n-gram branch; without one, its log-loss or its metric."""
+        if self.decisions.branch is None:
+            values = self.metrics.numbers()
+            return values.get("log_loss", next(iter(values.values())))
         return float(self.decisions.branch.report["mixture_loss"])
 
     @property
@@ -281,7 +283,8 @@ def _calibrate(
     report = report_calibration(task, calibration, outputs, targets)
     change = f"{report.error_before:.4f}, calibrated {report.error:.4f}"
     log(Detail(f"calibration error on validation: {change}"))
-    calibration.fold(model)
+    for network in (model, *validation.networks):
+        calibration.fold(network)
     return calibration, report, [calibration.apply(item) for item in outputs]
 
 
@@ -319,5 +322,5 @@ def _fit_branch(
     metric = task.metric.replace("_", " ")
     parts = [] if config.use == "never" else ["n-grams"]
     added = " + ".join(parts if columns is None else [*parts, "columns"])
-    log(f"exported network {alone:.4f} + {added} = {whole:.4f} {metric} on validation")
+    log(f"exported network {alone:.4f} + {added} = {whole:.4f} {metric} on {validation.what}")
     return branch, combined

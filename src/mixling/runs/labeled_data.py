@@ -281,14 +281,6 @@ def without_unseen(examples: Dataset, task: Task) -> Dataset:
     return examples.subset(np.setdiff1d(np.arange(len(examples)), unseen(examples, task.labels.names)))
 
 
-def joined_data(config: RunConfig, examples: LabeledExamples, data: LabeledData | QuestionData) -> LabeledData | None:
-    """Return the data of a second training, with the validation examples; None: there is none."""
-    if not config.decisions.refit and (examples.folds is None or not config.fits_validation):
-        return None
-    assert isinstance(data, LabeledData), "a configuration with refit has another task"
-    return with_validation(data, examples.validation, examples.task)
-
-
 def with_validation(data: LabeledData, validation: Dataset, task: Task) -> LabeledData:
     """Return the training data followed by the validation examples with known labels, each with weight 1."""
     validation = without_unseen(validation, task)

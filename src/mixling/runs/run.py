@@ -185,7 +185,14 @@ class RunFolder:
         return result
 
     def train(
-        self, model: Any, data: TrainingData, training: TrainConfig, *, content: Iterable[bytes], later: int = 0
+        self,
+        model: Any,
+        data: TrainingData,
+        training: TrainConfig,
+        *,
+        content: Iterable[bytes],
+        later: int = 0,
+        evaluate: bool = True,
     ) -> Trainer:
         """Train the model, or continue from the checkpoint; the model then has the weights of the best evaluation.
 
@@ -194,6 +201,7 @@ class RunFolder:
             training: with values that depend on the data resolved.
             content: of the data, as part of the fingerprint that ties a checkpoint to its run.
             later: the number of texts that are predicted after the training, within its time budget.
+            evaluate: whether there are evaluations; without them the model has its last weights, see `record`.
 
         Returns:
             What trained it, which knows the number of steps.
@@ -202,6 +210,11 @@ class RunFolder:
         callback = self._callback
         if self.is_main:
             callback = CallbackList(callback or Callback(), Curves(self.folder))
+        last = None
+        seconds = training.time_budget
+        if not evaluate:
+            last = training.steps or training.planned_epochs(len(data)) * math.ceil(len(data) / training.batch_size)
+            training = training.model_copy(update={"steps": last, "time_budget": None, "patience": None})
         trainer = Trainer(
             model,
             data,
@@ -211,15 +224,24 @@ class RunFolder:
             fingerprint=self._fingerprint,
             distributed=self.distributed,
             callback=callback,
+            last_step=last,
+            seconds=seconds,
             later=later,
             log=self.log,
         )
         self._history = trainer.fit(resume=self.begun)
         return trainer
 
-    def without_training(self, loss: float) -> None:
-        """Record that nothing was trained, as where the n-gram model is alone, with its loss on validation."""
-        self._history = [{"epoch": 0, "step": 0, "train_loss": None, "val_loss": loss, "best": True}]
+    @property
+    def evaluated(self) -> bool:
+        """Whether a model was evaluated during its training."""
+        return bool(self._history)
+
+    def record(self, loss: float, trainer: Trainer | None) -> None:
+        """Record the loss of a model that was not evaluated during its training, or had none: n-grams alone."""
+        step = 0 if trainer is None or trainer.last_step is None else trainer.last_step
+        epoch = 0 if trainer is None else round(step / trainer.steps_per_epoch, 3)
+        self._history = [{"epoch": epoch, "step": step, "train_loss": None, "val_loss": loss, "best": True}]
 
     def train_again(
         self,
@@ -298,7 +320,7 @@ class RunFolder:
         exported = whole.get("validation")
 
         def plot() -> None:
-            if self.best["step"]:
+            if self.best["train_loss"] is not None:
                 training_curves(self._history, curves, exported=exported)
             draw(self.folder)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -26,13 +27,14 @@ from mixling.ngrams.choose import check_size
 from mixling.runs.branch_data import branch_data
 from mixling.runs.data import read_out_of_scope
 from mixling.runs.decisions import Decided, decide
+from mixling.runs.few_examples import CrossValidation
 from mixling.runs.initial_model import initial_model, make_encoder
 from mixling.runs.labeled_data import (
     LabeledExamples,
-    joined_data,
     prepare_examples,
     resolve_training,
     training_data,
+    with_validation,
     without_unseen,
 )
 from mixling.runs.profile import data_profile
@@ -46,8 +48,9 @@ from mixling.storage import write_atomic
 from mixling.teachers.base import Teacher
 from mixling.text.encoder import Text, TextEncoder
 from mixling.text.vectors import WordVectors
-from mixling.training.callbacks import Detail, Log
+from mixling.training.callbacks import Detail
 from mixling.training.config import TrainConfig
+from mixling.training.dataset_adapter import LabeledData
 from mixling.training.plan import Deadline
 
 # Of the time that is left when training begins; the rest is for decisions.
@@ -56,7 +59,6 @@ _PART_BESIDE_NGRAMS = 0.7
 _REFIT = 1.2  # time that is kept for a second training, relative to the first's
 _MANY_TEXTS = 200_000  # from which on each phase is announced
 _TO_FINISH = 1.5  # seconds; files, plots and figures
-LEAST_WEIGHT = 0.1  # of a network's logits, for which a second training after cross-fitting is worth its time
 
 
 def fit(
@@ -137,26 +139,43 @@ def fit(
             )  # fmt: skip
 
         deadline.keep(_TO_FINISH)
-        again = config.decisions.refit or (examples.folds is not None and config.fits_validation)
+        few = examples.folds is not None
+        judged_crosswise = few and config.fits_validation  # by models that had not seen them; the exported one has all
+        again = config.decisions.refit and not judged_crosswise
         if (left := deadline.left) is not None:
             part = _PART_BESIDE_NGRAMS if config.ngrams.use != "never" else _PART
-            trainings = 1 + again + (examples.folds is not None)  # those of cross-fitting take as long as one
+            trainings = 1 + again + few  # those of cross-fitting take as long as one
             training = training.model_copy(update={"time_budget": left * part / trainings})
+        if judged_crosswise:
+            assert isinstance(data, LabeledData), "other tasks are not cross-fitted"
+            data = with_validation(data, examples.validation, examples.task)
+        if examples.folds is not None and not alone:
+            run.log(
+                f"few examples: beside the network of all {len(examples.folds):,}, two are trained on a half each and "
+                f"answer for the other; {'metrics and ' * judged_crosswise}weights of network and n-grams are of these "
+                "answers (--set ngrams.cross_fit=false omits them)"
+            )
         trainer = None
         begun = time.monotonic()
         if not alone:
             later = 2 * (len(examples.validation) + run.tested)  # with float weights and as exported, or explained
-            trainer = run.train(network, data, training, content=_content(encoder, examples), later=later)
+            trainer = run.train(
+                network, data, training, content=_content(encoder, examples), later=later, evaluate=not judged_crosswise
+            )
 
         as_long = _REFIT * (time.monotonic() - begun) if again else 0.0
         deadline.keep(as_long)
-        joined = None if trainer is None else joined_data(config, examples, data)
+        crossed = None
+        if few:
+            assert isinstance(data, LabeledData), "other tasks are not cross-fitted"
+            crossed = CrossValidation.of(examples, data, training, None if alone else untrained, export)
+            measured = crossed if judged_crosswise else measured
         decided: Decided | None = None
         if run.is_main:
             linear = partial(
                 branch_data,
-                config=config, examples=examples, encoder=encoder, training=training, data=data, joined=joined,
-                deadline=deadline, tested=run.tested, untrained=untrained, export=export, log=run.log,
+                config=config, examples=examples, encoder=encoder, training=training, data=data, crossed=crossed,
+                deadline=deadline, tested=run.tested,
             )  # fmt: skip
             decided = decide(
                 config.decisions, config.ngrams, network, measured, export=export, linear=linear,
@@ -166,19 +185,17 @@ def fit(
                 log=run.log,
             )  # fmt: skip
         refit: dict[str, Any] = {}
-        if (
-            joined is not None
-            and trainer is not None
-            and run.distributed.broadcast([_refit_pays(config, decided, run.log)])[0]
-        ):
+        if again and trainer is not None:
+            assert isinstance(data, LabeledData), "a configuration with refit has another task"
+            joined = with_validation(data, examples.validation, examples.task)
             initial = untrained.weights()
             deadline.keep(-as_long)
             refit = {"refit": run.train_again(network, joined, trainer, initial=initial, seconds=deadline.left)}
             decided = decided and decided.of_refit(network, measured, export, run.log)
         if decided is None:
             return None
-        if trainer is None:
-            run.without_training(decided.loss)
+        if not run.evaluated:
+            run.record(decided.loss, trainer)
 
         name, content = vocabulary.serialize()
         write_atomic(run.folder / name, content)
@@ -188,14 +205,16 @@ def fit(
         write_atomic(run.folder / ONNX_FILE, decided.content)
         if config.ngrams.max_size is not None and len(decided.content) > config.ngrams.max_size:
             run.log(f"model.onnx has {len(decided.content):,} bytes, more than {config.ngrams.max_size:,} (--max-size)")
-        on_validation = bool(refit) or (decided.decisions.branch is not None and config.fits_validation)
+        on_validation = (
+            judged_crosswise or bool(refit) or (decided.decisions.branch is not None and config.fits_validation)
+        )
         seen = [examples.texts.text_hashes()]
         if on_validation:
             seen.append(without_unseen(examples.validation, examples.task).text_hashes())
         write_seen(run.folder, seen if seen_before is None else [*seen, seen_before])
         report = {
             **decided.to_dict(),
-            "data": _data_report(examples, seen_before, on_validation=on_validation),
+            "data": _data_report(examples, seen_before, on_validation=on_validation, crossed=judged_crosswise),
             "epochs": training.epochs,
             **refit,
         }
@@ -215,31 +234,22 @@ def _content(encoder: TextEncoder, examples: LabeledExamples) -> Iterator[bytes]
     yield from examples.content()
 
 
-def _refit_pays(config: RunConfig, decided: Decided | None, log: Log) -> bool:
-    """Whether a second training on all examples can change predictions; the main process decides."""
-    if decided is None or config.decisions.refit:
-        return True
-    weight = decided.decisions.network_weight
-    if weight <= LEAST_WEIGHT:
-        log(
-            "no refit: beside the n-gram branch, which is fitted on all examples, the network has a weight of "
-            f"{weight:.2g} (--refit trains it again in any case)"
-        )
-    return weight > LEAST_WEIGHT
-
-
 def _data_report(
-    examples: LabeledExamples, before: npt.NDArray[np.uint64] | None, *, on_validation: bool
+    examples: LabeledExamples, before: npt.NDArray[np.uint64] | None, *, on_validation: bool, crossed: bool
 ) -> dict[str, Any]:
     """Return the numbers of examples, and of training examples by label where each has one or several."""
     task = examples.task
     validation = examples.validation
-    counts = examples.train.label_counts() if task.has_labels else {}
+    fitted = [examples.train, without_unseen(validation, task)] if crossed else [examples.train]
+    counts: Counter[str] = Counter()
+    for part in fitted if task.has_labels else ():
+        counts.update(part.label_counts())
     return {
-        "training": len(examples.train),
+        "training": sum(map(len, fitted)),
         "validation": len(validation),
         "labels": {name: counts[name] for name in task.labels.names if name in counts},
         "fitted_on_validation": on_validation,
+        "cross_validated": crossed,
         "validation_seen_before": None if before is None else count_seen(before, validation),
     }
 

@@ -34,9 +34,13 @@ class Validation(ABC):
     Attributes:
         reading: how questions are answered, as determined by `of_model`; None for other tasks.
         targets: the targets, as the task's metrics take them.
+        what: the examples, for messages.
+        networks: those that have outputs beside, or instead of, the exported model.
     """
 
+    what = "validation"
     reading: ReadingConfig | None = None
+    networks: Sequence[TextNetwork] = ()
 
     def __init__(self, task: Task, targets: Any) -> None:
         self.task = task

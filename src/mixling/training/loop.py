@@ -125,6 +125,7 @@ class Trainer:
         if self.seconds is not None and self.distributed.world == 1:
             self._pace = Pace(self.seconds - (time.monotonic() - begun), state.step)
         self.total_steps = state.total_steps
+        self.last_step = None if self.last_step is None else min(self.last_step, state.total_steps)
         self._write_history(state)
         if self.folder is not None and not resume:
             self._save(state)
@@ -150,7 +151,9 @@ class Trainer:
         while state.step < (self.last_step or state.total_steps) and not state.stopped:
             signum = self._step(state, interrupts)
             if self._pace is not None and self.last_step is not None:
+                whole = self.last_step == state.total_steps  # so that its learning rate decreases to the end
                 self.last_step = self._pace.total(state.step, self.last_step)
+                self.total_steps = state.total_steps = self.last_step if whole else state.total_steps
             elif self._pace is not None:
                 self.total_steps = state.total_steps = self._pace.total(state.step, state.total_steps)
             at_evaluation = state.step % state.eval_interval == 0 or state.step == state.total_steps
