@@ -6,8 +6,9 @@
 Each is one command with the defaults, but without the n-gram branch, which would hide differences of the network. Both
 backends see the same batches with the same changes of texts, in the same order, from the same initial weights: what
 differs is rounding, in an order of sums of its own. The measures are those of the best evaluation on the validation
-examples during training. `difference` is native's minus PyTorch's, as a mean over seeds with its standard error, beside
-the `deviation` over the seeds of PyTorch's alone: what chance is worth.
+examples during training, and `calibrated_loss` the log-loss there of the saved file. `difference` is native's minus
+PyTorch's, as a mean over seeds with its standard error, beside the `deviation` over the seeds of PyTorch's alone: what
+chance is worth.
 """
 
 from __future__ import annotations
@@ -55,14 +56,18 @@ def trained(name: str, data: Path, rows: int | None, seed: int, backend: str, op
         )
         assert done.returncode == 0, done.stderr
         lines = (Path(place) / "run" / "metrics.jsonl").read_text("utf-8").splitlines()
+        saved = json.loads((Path(place) / "run" / "metrics.json").read_text("utf-8"))
+    calibrated = saved["validation"].get("log_loss")
     best = [record for record in map(json.loads, lines) if record["best"]][-1]
-    return {metric: best[f"val_{metric}"], "loss": best["val_loss"], "step": best["step"]}
+    out = {metric: best[f"val_{metric}"], "loss": best["val_loss"], "step": best["step"]}
+    return out if calibrated is None else {**out, "calibrated_loss": calibrated}
 
 
 def compared(runs: dict[str, dict[str, dict[str, float]]], metric: str) -> dict[str, Any]:
     """Means by backend, and paired differences, of runs by seed and backend."""
     out: dict[str, Any] = {}
-    for key in (metric, "loss"):
+    first = next(iter(runs.values()))["native"]
+    for key in (key for key in (metric, "loss", "calibrated_loss") if key in first):
         columns = {backend: [run[backend][key] for run in runs.values()] for backend in BACKENDS}
         away = [ours - theirs for ours, theirs in zip(columns["native"], columns["torch"], strict=True)]
         several = len(away) > 1
@@ -98,7 +103,7 @@ def main() -> None:
             results[line] = {**compared(runs, SETS[name][4]), "runs": runs, "provenance": made}
             write_json(options.out, results)
             print(name, seed, json.dumps(runs[str(seed)]), flush=True)
-        print(line, json.dumps({key: results[line][key] for key in (SETS[name][4], "loss")}), flush=True)
+        print(line, json.dumps({key: one for key, one in results[line].items() if key not in ("runs", "provenance")}))
 
 
 if __name__ == "__main__":
