@@ -56,6 +56,7 @@ from mixling.training.plan import Deadline
 # Of the time that is left when training begins; the rest is for decisions.
 _PART = 0.9
 _PART_BESIDE_NGRAMS = 0.7
+_PART_OF_FEW = 0.6  # since all examples are predicted, twice, and five branches are fitted
 _REFIT = 1.2  # time that is kept for a second training, relative to the first's
 _MANY_TEXTS = 200_000  # from which on each phase is announced
 _TO_FINISH = 1.5  # seconds; files, plots and figures
@@ -144,6 +145,7 @@ def fit(
         again = config.decisions.refit and not judged_crosswise
         if (left := deadline.left) is not None:
             part = _PART_BESIDE_NGRAMS if config.ngrams.use != "never" else _PART
+            part = _PART_OF_FEW if few else part
             trainings = 1 + again + few  # those of cross-fitting take as long as one
             training = training.model_copy(update={"time_budget": left * part / trainings})
         if judged_crosswise:
