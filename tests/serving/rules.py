@@ -119,6 +119,12 @@ RULES: list[tuple[bytes, list[int]]] = [
       (b"", b"Connection: keep-alive\r\n")),  # HTTP/1.0 is answered, and nothing is kept for it
     (GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET + b"\r\n", [200]),
     (GET + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n", [200]),
+    # With content, too, which Java's client sends beside a wish for HTTP/2.
+    *((post(framing + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n", body), codes)
+      for framing, body, codes in (
+        (b"Content-Length: 25\r\n", BODY + GET + b"\r\n", [200]), (CHUNKED, CHUNKS + b"0\r\n\r\n" + GET, [200]),
+        (CHUNKED, CHUNKS + b"0\r\na: b\r\n\r\n", [200]), (CHUNKED, b"19h\r\n", [400]),
+        (b"Content-Length: 999999999\r\n", b"", [413]), (b"Content-Length: 25\r\n" + CHUNKED, BODY, [400]))),
     (post(b"Content-Length: 0\r\n", GET + b"\r\n"), [400, 200]),
     ((GET + b"\r\n") * 500 + b"junk\r\n\r\n", [200] * 500 + [400]),
     (post() * 40 + GET + b"Host: a\r\n\r\n", [200] * 40 + [400]),

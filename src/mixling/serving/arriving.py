@@ -43,6 +43,16 @@ class Flow(FlowControl):
                 self._transport.resume_reading()
 
 
+class _Content:
+    """What a parser calls that reads the content of a request whose head was read by another one."""
+
+    def __init__(self, protocol: SteppedProtocol) -> None:
+        self.on_header = protocol.on_header
+        self.on_chunk_header = protocol.on_chunk_header
+        self.on_body = protocol.on_body
+        self.on_message_complete = protocol.on_message_complete
+
+
 class SteppedProtocol(HttpToolsProtocol):
     """Parses requests one after the other, each within limits; each gets a ticket for the line of those that wait.
 
@@ -120,13 +130,32 @@ class SteppedProtocol(HttpToolsProtocol):
             self.parser.feed_data(piece)
             if self._head_bytes > self.max_header:
                 raise Problem(431, f"headers, or trailers, of more than {self.max_header:,} bytes")
-        except httptools.HttpParserUpgrade:  # no other protocol is spoken here
-            self.end()
+        except httptools.HttpParserUpgrade as error:  # no other protocol is spoken here
+            if self._ignores_upgrade:
+                self._read_content(piece[error.args[0] :])
+            else:
+                self.end()
         except Problem as problem:
             self.refuse(problem)
         except httptools.HttpParserError as error:
             cause = error.__context__
             self.refuse(cause if isinstance(cause, Problem) else Problem(400, f"this is not HTTP/1.1: {error}"))
+
+    @property
+    def _ignores_upgrade(self) -> bool:
+        """Whether httptools would not read the content of a request, since it asks for another protocol."""
+        has_content = bool(self._announced or self._encodings)
+        return has_content and self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
+    def _read_content(self, piece: bytes | memoryview) -> None:
+        """Let another parser, which is told how the content ends, read it from here on."""
+        framing = b"Transfer-Encoding: chunked" if self._encodings else b"Content-Length: %d" % self._announced
+        self.parser = httptools.HttpRequestParser(_Content(self))
+        self.parser.feed_data(b"POST / HTTP/1.1\r\n%s\r\n\r\n" % framing)
+        self._lines -= 1
+        self._head_bytes = 0
+        if piece:
+            self._feed(piece)
 
     def on_message_begin(self) -> None:
         if self.ended:  # by the request before
@@ -201,6 +230,8 @@ class SteppedProtocol(HttpToolsProtocol):
         cycle.message_event.set()
 
     def on_message_complete(self) -> None:
+        if self._ignores_upgrade:
+            return
         self.scope[TICKET] = self.line.enter()  # type: ignore[literal-required]
         self._begun = False
         self._in_head = True  # what comes next
