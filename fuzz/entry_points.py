@@ -119,17 +119,21 @@ def write(value: Any) -> bytes:
             return b"\x0a" + head + struct.pack("<H", len(content)) + content
 
 
+# In the order of the kept inputs: what is new comes last.
 METHODS = ("predict", "kept", "lines", "tag", "answer", "words", "features", "normalize", "decide")
-MODULES = {
-    "_counts": ("count_pairs", "multiply_upper"),
-    "_margins": ("fit_margins", "sum_by_feature"),
-    "_steps": (
+MODULES = (
+    ("_counts", ("count_pairs", "multiply_upper")),
+    ("_margins", ("fit_margins", "sum_by_feature")),
+    ("_steps", (
         "feed_forward", "feed_forward_backward", "token_mlp", "token_mlp_backward", "generated", "generated_backward",
         "windows", "windows_backward", "pools", "pools_backward", "sum_bags", "add_bags", "sequence_losses",
         "sequence_losses_backward", "train", "evaluate",
-    ),
-    "_core": ("normalize", "word_spans"),
-}  # fmt: skip
+    )),
+    ("_core", ("normalize", "word_spans", "number", "date")),
+    ("_counts", ("multiply_dense", "multiply_sparse", "transpose", "dot", "add_dot")),
+    ("_margins", ("fit_own_terms",)),
+)  # fmt: skip
+LATER = ("pooled", "vectors")  # methods, too
 CALLS: list[Any] = []
 
 
@@ -142,7 +146,8 @@ class Decided:
 def names(number: int) -> list[str]:
     """Return the names of what is called, of so many models; the first byte of an input is an index of it."""
     core = ["Model", "misspell", "split", "hash", "best"]
-    return [*METHODS * number, *core, *(name for functions in MODULES.values() for name in functions)]
+    functions = [name for _, names in MODULES for name in names]
+    return [*METHODS * number, *core, *functions, *LATER * number, "columns", "duplicates", "nearest", "tag_chances"]
 
 
 def methods(model: Any) -> list[Any]:
@@ -153,9 +158,11 @@ def methods(model: Any) -> list[Any]:
 def start(models: list[bytes]) -> None:
     """Open the models."""
     import _core
+    import _counts
 
-    for content in models:
-        CALLS.extend(methods(_core.Model(content, 1 << 12, 1)))
+    opened = [_core.Model(content, 1 << 12, 1) for content in models]
+    for model in opened:
+        CALLS.extend(methods(model))
 
     def split(texts: Any, contractions: Any, chars: Any, words: Any, word_chars: Any) -> Any:
         limits = {"max_chars": chars, "max_words": words, "max_word_chars": word_chars}
@@ -167,9 +174,25 @@ def start(models: list[bytes]) -> None:
     def best(logits: Any, lengths: Any, *rest: Any) -> Any:
         return _core.Tagger(*rest).best(logits, lengths)
 
+    def tag_chances(logits: Any, *rest: Any) -> Any:
+        return _core.Tagger(*rest).probabilities(logits)
+
+    def columns(description: Any, *rows: Any) -> Any:
+        return _core.Columns(description).encode(rows)
+
+    def duplicates(bands: Any, hashes: Any, threshold: Any, least: Any, *texts: Any) -> None:
+        finder = _counts.new_duplicates(bands, hashes, threshold, least)
+        for i in range(0, len(texts), 3):
+            _counts.add_texts(finder, *texts[i : i + 3])
+
+    def nearest(vectors: Any, queries: Any, *rest: Any) -> Any:  # of all vectors with all others, some seconds
+        return _counts.nearest(vectors, queries[:64], *rest)
+
     CALLS.extend([_core.Model, _core.misspell, split, hash_words, best])
-    for module, functions in MODULES.items():
+    for module, functions in MODULES:
         CALLS.extend(getattr(__import__(module), name) for name in functions)
+    CALLS.extend(getattr(model, name) for model in opened for name in LATER)
+    CALLS.extend([columns, duplicates, nearest, tag_chances])
     assert len(CALLS) == len(names(len(models)))
     gc.disable()
 

@@ -48,6 +48,16 @@ def test_a_hasher_compares_each_number_alone(place: int, number: int) -> None:
     assert len(_core.Hasher(WORDS, 100, 8, 2, 2, 5).features(["ab", "abba"])) > 0
 
 
+@pytest.mark.parametrize("number", [0, *HUGE, 2**62 + 2**61 + 2])
+@pytest.mark.parametrize("place", range(2))
+def test_a_finder_of_duplicates_compares_its_numbers(place: int, number: int) -> None:
+    numbers = [8, 8]
+    _counts.new_duplicates(*numbers, 0.7, 2)
+    numbers[place] = number
+    with pytest.raises(ValueError, match="out of range"):
+        _counts.new_duplicates(*numbers, 0.7, 2)
+
+
 def multiply(change: Callable[[int, np.ndarray], Any]) -> np.ndarray:
     ints, floats = np.int32, np.float32
     arrays = [

@@ -66,6 +66,8 @@ def test_what_is_no_matrix_is_refused() -> None:
     sound = [np.array([0, 1], np.int32), ints[:1], one, one, np.array([0, 1], np.int32), ints[:1]]
     sound += [np.array([0, 1], np.int32), ints[:1], np.array([0, 1], np.int32), ints[:1], one]
     native(*sound, 5, 0.1, 5)
+    with pytest.raises(ValueError, match="passes"):
+        native(*sound, 5, 0.0, 10_001)
     for number in range(len(sound)):
         for broken in (np.full_like(sound[number], 7), np.zeros(5, sound[number].dtype)):
             if sound[number].dtype == np.float32 and len(broken) == 1:

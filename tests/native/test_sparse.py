@@ -78,6 +78,8 @@ def test_arrays_that_are_no_matrix_are_refused(starts: list[int], columns: list[
     sound = (np.array([0, 1, 1, 1, 1, 1], np.int32), np.zeros(1, np.int32), np.ones(1, np.float32))
     with pytest.raises(ValueError, match="no sparse matrices"):
         _counts.multiply_sparse(*arrays, *sound, 4)
+    with pytest.raises(ValueError, match="no sparse matrices"):
+        _counts.multiply_sparse(*sound, *sound, 2**31 - 2)
     out = (np.zeros(6, np.int32), np.zeros(len(columns), np.int32), np.zeros(len(columns), np.float32))
     with pytest.raises(ValueError, match="no sparse matrices"):
         _counts.transpose(*arrays, *out)

@@ -85,6 +85,7 @@ def test_pairs_are_those_of_each_distance_in_order(words: int, contexts: int, wi
 def test_the_native_module_refuses_what_is_no_text() -> None:
     tokens = np.array([0, 1, 2, -1], np.int32)
     count_pairs(tokens, 2, 3, 3)
+    count_pairs(tokens, 2, 1 << 22, 1 << 22)  # some 16 seconds if each word took the contexts of all
     for wrong in (
         (tokens, 0, 3, 3),
         (tokens, 101, 3, 3),
@@ -92,6 +93,7 @@ def test_the_native_module_refuses_what_is_no_text() -> None:
         (tokens, 2, 3, 4),
         (tokens - 1, 2, 3, 3),
         (tokens, 2, 3, -1),
+        (tokens, 2, 2**24 + 5, 3),  # more words than tokens by more than a limit
     ):
         with pytest.raises(ValueError, match="range"):
             count_pairs(*wrong)

@@ -512,11 +512,15 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
     if (n > 1) items = PyMem_Malloc((size_t)n * sizeof *items);
     if (columns) {
         memory = PyMem_Malloc((size_t)n * ((columns + 1) * (sizeof(mixling_cell) + sizeof(double) + sizeof given)) + 1);
+        if (!memory) {
+            PyErr_NoMemory();
+            goto done;
+        }
         cells.cells = memory;
         cells.numbers = (double *)(void *)(cells.cells + (size_t)n * columns);
         cells.held = (PyObject **)(void *)(cells.numbers + (size_t)n * columns);
     }
-    if (!rows->logits || !items || (columns && !memory)) {
+    if (!rows->logits || !items) {
         PyErr_NoMemory();
         goto done;
     }
@@ -528,8 +532,7 @@ static PyObject *decide(Decider *self, PyObject *arguments, PyObject *keywords) 
                     : !PyUnicode_CheckExact(item) || read_string(item, &kept, &items[i].first, &items[i].first_size))
             goto done;
         bytes += items[i].first_size;
-        cells.cells += columns;
-        cells.numbers += columns;
+        if (columns) cells.cells += columns, cells.numbers += columns;
     }
     if (!(worker = borrow(self->model))) goto done;
     int (*run)(mixling_worker *, const mixling_text *, size_t, float *, uint8_t *) =

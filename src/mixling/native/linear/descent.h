@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { MOST_PASSES = 10000 }; /* MAX_PASSES of native/margins.py; a fit cannot be interrupted */
+
 typedef struct {
     const int32_t *starts, *columns; /* (rows + 1,) and (nonzeros,) */
     const float *values;             /* (nonzeros,) */

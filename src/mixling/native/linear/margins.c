@@ -10,8 +10,6 @@
 #include "descent.h"
 #include "own_terms.h"
 
-enum { MOST_PASSES = 10000 }; /* MAX_PASSES of native/margins.py; a fit cannot be interrupted */
-
 /* Whether arrays, of this many bytes, are the compressed rows of a sparse matrix. */
 static int is_matrix(
     size_t rows, size_t features, const int32_t *starts, size_t starts_bytes, const int32_t *columns,

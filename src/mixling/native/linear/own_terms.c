@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "../arrays.h"
+#include "descent.h"
 #include "own_terms.h"
 
 typedef struct {
@@ -163,8 +164,9 @@ PyObject *fit_own_terms(PyObject *module, PyObject *arguments) {
     p.features = given[4].len ? (size_t)given[4].len / sizeof(int32_t) - 1 : 0;
     p.number = given[8].len ? (size_t)given[8].len / sizeof(int32_t) - 1 : 0;
     p.most_texts = most > 0 ? (size_t)most : 0;
-    if (!given[4].len || !given[8].len || !is_sound(&p, given)) {
-        PyErr_SetString(PyExc_ValueError, "the arrays are no sparse matrix with texts and terms of each label");
+    if (!given[4].len || !given[8].len || p.most_passes > MOST_PASSES || !is_sound(&p, given)) {
+        PyErr_SetString(
+            PyExc_ValueError, "the arrays are no sparse matrix with texts and terms of each label, or too many passes");
     } else {
         int done;
         Py_BEGIN_ALLOW_THREADS done = fit_all(&p);

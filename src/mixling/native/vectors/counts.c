@@ -87,15 +87,20 @@ static int count_all(const text *t, int32_t *ends, entries *out) {
     int done = starts && places && found.counts && found.met && found.parts;
     if (done) index_words(t, starts, places);
     for (size_t word = 0; word < t->words && done; word++) {
-        count_word(t, places, starts[word], starts[word + 1], starts[t->words], &found);
-        done = take(&found, t->contexts, out);
+        if (starts[word] < starts[word + 1]) {
+            count_word(t, places, starts[word], starts[word + 1], starts[t->words], &found);
+            done = take(&found, t->contexts, out);
+        }
         ends[word] = (int32_t)out->size;
     }
     free(starts), free(places), free(found.counts), free(found.met), free(found.parts);
     return done;
 }
 
-enum { MAX_WINDOW = 100 }; /* as far as a configuration can ask: the time grows with it */
+enum {
+    MAX_WINDOW = 100,   /* as far as a configuration can ask: the time grows with it */
+    MOST_MORE = 1 << 24 /* words that no token is: their number alone takes memory */
+};
 
 /* count_pairs(tokens, window, words, contexts) -> (ends, columns, values) of a matrix (words, contexts), as bytes. */
 static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
@@ -109,7 +114,7 @@ static PyObject *count_pairs(PyObject *module, PyObject *arguments) {
         return NULL;
     text t = {tokens.buf, (size_t)tokens.len / sizeof(int32_t), (size_t)window, (size_t)words, (size_t)contexts};
     int sound = window > 0 && window <= MAX_WINDOW && words >= 0 && words < INT32_MAX && contexts >= 0 &&
-                contexts <= words && t.size < UINT32_MAX;
+                contexts <= words && t.size < UINT32_MAX && t.words <= t.size + MOST_MORE;
     for (size_t i = 0; i < t.size && sound; i++) sound = t.tokens[i] >= -1 && t.tokens[i] < words;
     PyObject *ends = sound ? PyBytes_FromStringAndSize(NULL, words * (Py_ssize_t)sizeof(int32_t)) : NULL;
     if (!sound) PyErr_SetString(PyExc_ValueError, "a token is no word, or a number is out of range");

@@ -228,7 +228,7 @@ PyObject *new_duplicates(PyObject *module, PyObject *arguments) {
     double threshold;
     (void)module;
     if (!PyArg_ParseTuple(arguments, "nndn", &bands, &hashes, &threshold, &least)) return NULL;
-    if (bands < 1 || hashes < 1 || bands > MOST_HASHES || bands * hashes > MOST_HASHES || least < 1 ||
+    if (bands < 1 || hashes < 1 || bands > MOST_HASHES || hashes > MOST_HASHES / bands || least < 1 ||
         !(threshold > 0 && threshold <= 1)) {
         PyErr_SetString(PyExc_ValueError, "a number is out of range");
         return NULL;

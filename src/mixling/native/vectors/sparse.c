@@ -170,6 +170,8 @@ static int multiply(const matrix *left, const matrix *right, int32_t *place, int
     return 1;
 }
 
+enum { MOST_COLUMNS = 1 << 28 }; /* their number alone takes memory */
+
 PyObject *multiply_sparse(PyObject *module, PyObject *arguments) {
     Py_buffer given[6];
     PyObject *any, *out = NULL;
@@ -179,7 +181,8 @@ PyObject *multiply_sparse(PyObject *module, PyObject *arguments) {
         take_arrays(arguments, 0, " i i f i i f", given))
         return NULL;
     matrix left = {given[0], given[1], given[2]}, right = {given[3], given[4], given[5]};
-    int sound = width >= 0 && width < INT32_MAX && is_sound(&left, num_rows(&right)) && is_sound(&right, (size_t)width);
+    int sound =
+        width >= 0 && width <= MOST_COLUMNS && is_sound(&left, num_rows(&right)) && is_sound(&right, (size_t)width);
     PyObject *ends =
         sound ? PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(num_rows(&left) * sizeof(int32_t))) : unsound();
     if (ends) {
