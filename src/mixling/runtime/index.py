@@ -13,6 +13,7 @@ import numpy as np
 
 from mixling.arrays import Int8
 from mixling.errors import ConfigError, ModelFileError, shown
+from mixling.folders import remove
 from mixling.native import _counts
 from mixling.opening import open_regular
 from mixling.runtime.predictor import Predictor
@@ -149,7 +150,7 @@ def write_index(
     if graph := graph and bool(ends):
         write_vector_graph(folder / GRAPH, _mapped(folder / _VECTORS))
     else:
-        (folder / GRAPH).unlink(missing_ok=True)
+        remove(folder / GRAPH)
     record = {"format": 1, "texts": len(ends), "size": size, "layer": layer, "graph": graph}
     write_atomic(folder / RECORD, json.dumps(record).encode())
     return len(ends)
