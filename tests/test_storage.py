@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -20,14 +20,15 @@ import pytest
 from mixling import ModelFileError, storage
 from mixling.artifacts.seen_rows import read_seen
 from mixling.errors import StorageError
+from mixling.folders import move, remove, remove_folder
 from mixling.opening import read_limited, read_regular
 from mixling.storage import (
     append,
     check_sha256,
+    link,
     locked,
     parse_json,
     read_json,
-    remove,
     remove_leftovers,
     sha256_of,
     write_atomic,
@@ -44,14 +45,11 @@ def failing(*args: Any, **kwargs: Any) -> Any:
 
 
 def no_space_for_content(monkeypatch: pytest.MonkeyPatch) -> None:
-    make = tempfile.NamedTemporaryFile
+    def full(*args: Any, **kwargs: Any) -> Any:
+        with open(*args, **kwargs):
+            return open("/dev/full", "wb", buffering=0)
 
-    def temporary(*args: Any, **kwargs: Any) -> Any:
-        file = make(*args, **kwargs)
-        file.write = failing
-        return file
-
-    monkeypatch.setattr(tempfile, "NamedTemporaryFile", temporary)
+    monkeypatch.setattr(storage, "open", full, raising=False)
 
 
 def no_space_at(name: str) -> Callable[[pytest.MonkeyPatch], None]:
@@ -104,9 +102,9 @@ def test_the_file_is_on_the_disk_before_it_takes_the_name_and_the_folder_after(
         done.append("folder" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else os.fstat(descriptor).st_size)
         fsync(descriptor)
 
-    def replaced(source: str, target: Path) -> None:
+    def replaced(source: str, target: str, **folders: int) -> None:
         done.append("rename")
-        replace(source, target)
+        replace(source, target, **folders)
 
     monkeypatch.setattr(storage.os, "fsync", synced)
     monkeypatch.setattr(storage.os, "replace", replaced)
@@ -254,6 +252,55 @@ def test_nothing_of_a_locked_folder_is_written_through_a_link(tmp_path: Path) ->
     assert os.listdir(elsewhere) == ["precious"]
     assert (elsewhere / "precious").read_text() == "old"
     write_atomic(folder / "refit" / "precious", "new")  # of a folder that is not locked, the way is the user's
+
+
+WRITES: dict[str, Callable[[Path], object]] = {
+    "a file": lambda inner: write_atomic(inner / "a", "new"),
+    "a file in a new folder": lambda inner: write_atomic(inner / "new" / "a", "new"),
+    "a line": lambda inner: append(inner / "precious", "new"),
+    "removed": lambda inner: remove(inner / "precious"),
+    "a folder removed": lambda inner: remove_folder(inner / "tree"),
+    "moved away": lambda inner: move(inner / "precious", inner.parent / "a"),
+    "moved here": lambda inner: move(inner.parent / "mine", inner / "precious"),
+    "linked here": lambda inner: link(inner.parent / "mine", inner / "a"),
+}
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no descriptors of folders")
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@pytest.mark.parametrize("when", ["before the folder is opened", "before the file is"])
+def test_a_folder_that_is_swapped_for_a_link_while_a_file_is_written_leads_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], object], when: str
+) -> None:
+    elsewhere, run = tmp_path / "elsewhere", tmp_path / "run"
+    for folder in (elsewhere, run / "inner"):
+        (folder / "tree").mkdir(parents=True)
+        for name in ("precious", "tree/precious"):
+            (folder / name).write_text("precious")
+    (run / "mine").write_text("mine")
+    opened = os.open
+
+    def swap() -> None:
+        if not (run / "inner").is_symlink():
+            (run / "inner").rename(run / "away")
+            (run / "inner").symlink_to(elsewhere)
+
+    def swapping(path: Any, *arguments: Any, **options: Any) -> int:
+        if path == "inner" and when == "before the folder is opened":
+            swap()
+        descriptor = opened(path, *arguments, **options)
+        if path == "inner":
+            swap()
+        return descriptor
+
+    with locked(run):
+        monkeypatch.setattr(os, "open", swapping)
+        with contextlib.suppress(StorageError):
+            write(run / "inner")
+        monkeypatch.undo()
+        assert (run / "inner").is_symlink()  # it was swapped
+    assert sorted(path.name for path in elsewhere.rglob("*")) == ["precious", "precious", "tree"]
+    assert {path.read_text() for path in elsewhere.rglob("precious")} == {"precious"}
 
 
 def test_text_is_added_and_files_are_removed_with_problems_reported(tmp_path: Path) -> None:

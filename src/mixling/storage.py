@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
 import os
 import re
+import shutil
 import socket
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from mixling.errors import ModelFileError, StorageError
+from mixling.folders import LOCKED, folder_of, open_no_link, refuse_linked_folders, remove
 from mixling.opening import open_regular, read_regular
 
 MAX_JSON = 64 << 20  # bytes, mostly labels
@@ -26,7 +26,6 @@ JSON_FORMAT = 2  # of JSON files with a checksum; format 1 has none
 LOCK_FILE = ".lock"
 OWNER_FILE = ".lock.json"
 _SEAL = re.compile(rb',\n  "sha256": "([0-9a-f]{64})"\n}\n\Z')
-_LOCKED: list[Path] = []  # the folders that this process writes to
 _SUFFIX = ".part"  # of temporary files that `remove_leftovers` may remove
 
 
@@ -43,72 +42,39 @@ def atomic_file(path: str | Path) -> Iterator[BinaryIO]:
             one that is locked, is a symbolic link; an existing file is unchanged,
             unless the error says that the new content is in place.
     """
-    refuse_linked_folders(path)
     if _is_stream(path):
         with _stream(path) as file:
             yield file
         return
-    name = path
-    path = Path(path)
     unchanged = "; the file of that name is unchanged" if os.path.lexists(path) else ""
-    temporary: str | None = None
+    part = f".{Path(path).name}.{os.urandom(4).hex()}{_SUFFIX}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            dir=path.parent, prefix=f".{path.name}.", suffix=_SUFFIX, delete=False
-        ) as file:
-            temporary = file.name
-            yield cast(BinaryIO, file)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
-        temporary = None
-        unchanged = "; its new content is in place, but a loss of power may undo it"
-        sync_folder(path.parent)
+        with folder_of(path, make=True) as (name, folder):
+            temporary = os.path.join(os.path.dirname(name), part)
+            try:
+                with open(
+                    Path(path).with_name(part),
+                    "x+b",
+                    opener=lambda _, flags: os.open(temporary, flags, 0o666, dir_fd=folder),
+                ) as file:
+                    yield cast(BinaryIO, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+                raise
+            unchanged = "; its new content is in place, but a loss of power may undo it"
+            if folder is not None:
+                os.fsync(folder)
     except OSError as error:
-        raise StorageError(f"{name}: could not be written: {error.strerror or error}{unchanged}") from error
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-
-
-def refuse_linked_folders(path: str | Path) -> None:
-    """Refuse to write through a symbolic link that stands for a folder within one that is locked.
-
-    Raises:
-        StorageError: there is one.
-    """
-    path = Path(path)
-    for folder in _LOCKED:
-        if path.is_relative_to(folder):
-            for parent in path.parents:
-                if parent == folder:
-                    break
-                if parent.is_symlink():
-                    raise StorageError(f"{parent}: is a symbolic link, through which nothing is written; remove it")
-
-
-def open_no_link(path: str, flags: int) -> int:
-    """Open a file for writing, as `opener` of `open`; nobody waits for the reader of a pipe in its place.
-
-    Raises:
-        StorageError: it is a symbolic link.
-    """
-    try:
-        return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0), 0o666)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise StorageError(f"{path}: is a symbolic link, through which nothing is written; remove it") from None
+        raise StorageError(f"{path}: could not be written: {error.strerror or error}{unchanged}") from error
 
 
 def _is_stream(path: str | Path) -> bool:
     """Whether the path is a pipe, a device or the like, which a file must not replace."""
-    if any(Path(path).is_relative_to(folder) for folder in _LOCKED):  # whoever sent the folder planted it
+    if any(Path(path).is_relative_to(folder) for folder in LOCKED):  # whoever sent the folder planted it
         return False
     try:
         mode = os.stat(path).st_mode
@@ -233,24 +199,24 @@ def append(path: str | Path, text: str) -> None:
         StorageError: the file cannot be written; with the reason.
     """
     try:
-        refuse_linked_folders(path)
         with open(path, "a", encoding="utf-8", opener=open_no_link) as file:
             file.write(text)
     except OSError as error:
         raise StorageError(f"{path}: could not be written: {error.strerror or error}") from error
 
 
-def remove(path: str | Path) -> None:
-    """Remove a file, if it exists.
+def link(source: str | Path, target: str | Path) -> None:
+    """Give a file a second name; where the file system has no such links, copy it.
 
     Raises:
-        StorageError: the file cannot be removed; with the reason, such as a link in place of a folder.
+        StorageError: the file cannot be written, or within a folder that is locked a link stands for its folder.
     """
-    refuse_linked_folders(path)
     try:
-        Path(path).unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageError(f"{path}: could not be removed: {error.strerror or error}") from error
+        with folder_of(source) as (name, folder), folder_of(target) as (other, into):
+            os.link(name, other, src_dir_fd=folder, dst_dir_fd=into)
+    except OSError:
+        with open_regular(source) as given, atomic_file(target) as file:
+            shutil.copyfileobj(given, file)
 
 
 @contextlib.contextmanager
@@ -279,13 +245,13 @@ def locked(folder: Path) -> Iterator[None]:
     try:
         if outermost:
             owner = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S %z")}
-            _LOCKED.append(folder)
+            LOCKED.append(folder)
             with contextlib.suppress(StorageError):  # on a full disk, the lock works nevertheless
                 write_atomic(folder / OWNER_FILE, json.dumps(owner))
         yield
     finally:
-        if folder in _LOCKED and outermost:
-            _LOCKED.remove(folder)
+        if folder in LOCKED and outermost:
+            LOCKED.remove(folder)
         if outermost:  # before the release; afterwards the files may belong to another process
             for name in (OWNER_FILE, LOCK_FILE):
                 with contextlib.suppress(OSError):
@@ -310,14 +276,3 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.glob(f".*.????????{_SUFFIX}"):
         if path.is_file():
             remove(path)
-
-
-def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

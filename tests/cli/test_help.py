@@ -29,7 +29,7 @@ FLAGS = {
     },
     "help": {"name"},
     "encode": {"model", "files", "--out", "-o", "--text", "--text-pair", "--set", "--layer", "--int8", "--graph"},
-    "similar": {"index", "texts", "--count", "-n", "--exact", "--format"},
+    "similar": {"index", "texts", "--count", "-n", "--graph", "--format"},
     "dedup": {
         "files", "--out", "-o", "--text", "--text-pair", "--threshold", "--on-bad-row", "--report",
     },

@@ -209,7 +209,7 @@ def test_a_graph_finds_nearly_what_a_comparison_of_all_finds(tmp_path: Path, pre
     pytest.importorskip("usearch", reason="usearch, of the extra [index], is not installed")
     texts = [f"{' '.join(words)} {number}" for number, words in enumerate(itertools.product(OTHERS, repeat=4))]
     write_index(tmp_path, predictor, iter(texts), graph=True)
-    index, exact = VectorIndex(tmp_path), VectorIndex(tmp_path, exact=True)
+    index, exact = VectorIndex(tmp_path, graph=True), VectorIndex(tmp_path)
     asked = texts[::50]
     found, right = index.nearest(asked, 10), exact.nearest(asked, 10)
     hits = 0
@@ -232,10 +232,26 @@ def test_a_graph_that_does_not_belong_to_the_vectors_is_refused(tmp_path: Path, 
     write_index(tmp_path / "two", predictor, TEXTS[:3], graph=True)
     (tmp_path / "two" / "graph.usearch").replace(tmp_path / "one" / "graph.usearch")
     with pytest.raises(ModelFileError, match="not a graph of the vectors"):
-        VectorIndex(tmp_path / "one")
+        VectorIndex(tmp_path / "one", graph=True)
     (tmp_path / "one" / "graph.usearch").unlink()
     with pytest.raises(ModelFileError, match=r"graph\.usearch"):
-        VectorIndex(tmp_path / "one")
+        VectorIndex(tmp_path / "one", graph=True)
+
+
+def test_the_graph_of_a_stranger_is_not_opened_unless_asked_for(
+    tmp_path: Path, predictor: Predictor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_index(tmp_path, predictor, TEXTS)
+    wanted = VectorIndex(tmp_path).nearest(TEXTS)
+    with pytest.raises(ConfigError, match="the index has no graph; make one"):
+        VectorIndex(tmp_path, graph=True)
+    record = json.loads((tmp_path / "index.json").read_text())
+    (tmp_path / "index.json").write_text(json.dumps({**record, "graph": True}))
+    (tmp_path / "graph.usearch").write_bytes(b"\xff" * 1000)
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    assert VectorIndex(tmp_path).nearest(TEXTS) == wanted
+    with pytest.raises(MissingPackage, match="usearch"):
+        VectorIndex(tmp_path, graph=True)
 
 
 def test_a_graph_without_usearch_is_one_line(

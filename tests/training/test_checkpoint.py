@@ -125,16 +125,17 @@ def test_a_disk_that_fills_up_during_training_stops_it_with_the_last_checkpoint_
     )
     whole = trainer(config)
     whole.fit()
-    temporary_file, opened = storage.tempfile.NamedTemporaryFile, []
+    opened = []
 
-    def until_full(**options: Any) -> Any:
-        file = temporary_file(**options)
-        opened.append(file.name)
+    def until_full(path: Any, mode: str, **options: Any) -> Any:
+        file = open(path, mode, **options)  # noqa: SIM115
+        if "x" in mode:
+            opened.append(path)
         if len(opened) > 9:  # the kernel itself says so
             os.dup2(os.open("/dev/full", os.O_WRONLY), file.fileno())
         return file
 
-    monkeypatch.setattr(storage.tempfile, "NamedTemporaryFile", until_full)
+    monkeypatch.setattr(storage, "open", until_full, raising=False)
     with pytest.raises(StorageError, match=CHECKPOINT) as error:
         trainer(config, folder=run_folder).fit()
     monkeypatch.undo()

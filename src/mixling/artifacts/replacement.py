@@ -23,8 +23,9 @@ from mixling.artifacts.files import (
     is_complete,
 )
 from mixling.errors import StorageError
+from mixling.folders import move, remove, remove_folder, sync_folder
 from mixling.runtime.quick import ONNX_FILE
-from mixling.storage import sync_folder, write_atomic
+from mixling.storage import link, write_atomic
 from mixling.training.files import CHECKPOINT, TENSORBOARD_FOLDER, TRACKING_FILE
 
 _DONE = ".replaced"  # the new name of NEXT when all its files are in place
@@ -61,10 +62,10 @@ def complete(folder: Path) -> None:
     new = folder / NEXT
     done = folder / _DONE
     try:
-        shutil.rmtree(done, ignore_errors=True)
+        remove_folder(done)
         if not is_complete(folder):
             if new.exists() and not (new / RUN_FILE).exists():  # killed before it began
-                shutil.rmtree(new)
+                remove_folder(new)
             return
         files = _files(new)
         for path in files:
@@ -72,18 +73,19 @@ def complete(folder: Path) -> None:
         wanted = {path.relative_to(new) for path in files}
         for path in _replaced(folder, new):
             if path.relative_to(folder) not in wanted:
-                path.unlink(missing_ok=True)
+                remove(path)
         with contextlib.suppress(OSError):  # not empty: the new run has a corpus
             (folder / CORPUS_FOLDER).rmdir()
         for location in {folder, *((folder / path).parent for path in wanted)}:
             sync_folder(location)
-        os.rename(new, done)
+        move(new, done)
         sync_folder(folder)
-        shutil.rmtree(done, ignore_errors=True)
-    except OSError as error:
+        remove_folder(done)
+    except (OSError, StorageError) as error:
+        reason = getattr(error, "strerror", None) or error
         raise StorageError(
-            f"{folder}: could not be written: {error.strerror or error}; the new model is complete, in {new}: the next "
-            "run or --resume puts it in place"
+            f"{folder}: could not be written: {reason}; the new model is complete, in {new}: the next run or --resume "
+            "puts it in place"
         ) from error
 
 
@@ -98,10 +100,10 @@ def link_folder(source: Path, target: Path) -> None:
     if target.exists() or not source.is_dir():
         return
     part = target.with_name(f".{target.name}.part")
-    shutil.rmtree(part, ignore_errors=True)
+    remove_folder(part)
     try:
-        shutil.copytree(source, part, copy_function=_link)
-        part.rename(target)
+        shutil.copytree(source, part, copy_function=link)
+        move(part, target)
     except OSError as error:
         raise StorageError(f"{target}: could not be written: {error.strerror or error}") from error
 
@@ -124,18 +126,9 @@ def _replaced(folder: Path, new: Path) -> list[Path]:
 def _put(source: Path, target: Path, *, by: Path) -> None:
     if target.exists() and source.samefile(target):  # moved by a call that was killed
         return
-    by.unlink(missing_ok=True)
-    _link(source, by)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(by, target)
-
-
-def _link(source: str | Path, target: str | Path) -> None:
-    try:
-        os.link(source, target)
-    except OSError:  # a file system without links
-        shutil.copy2(source, target)
-        _sync(Path(target))
+    remove(by)
+    link(source, by)
+    move(by, target)
 
 
 def _sync(path: Path) -> None:

@@ -16,8 +16,9 @@ from fsspec.core import url_to_fs
 
 from mixling.bulk.files import is_remote, transfers
 from mixling.errors import DataError, StorageError
+from mixling.folders import remove
 from mixling.opening import read_regular
-from mixling.storage import MAX_JSON, atomic_file, parse_json, remove, write_atomic
+from mixling.storage import MAX_JSON, atomic_file, parse_json, write_atomic
 
 
 @dataclass(frozen=True)

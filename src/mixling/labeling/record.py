@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from mixling.errors import ConfigError, DataError, StorageError, shown
+from mixling.folders import open_no_link, sync_folder
 from mixling.labeling.lines import (
     ABOUT_TEXTS,
     VALUES,
@@ -22,7 +23,7 @@ from mixling.labeling.lines import (
 )
 from mixling.labeling.texts import FileTexts, LabelValue
 from mixling.opening import read_regular
-from mixling.storage import MAX_JSON, open_no_link, parse_json, sync_folder
+from mixling.storage import MAX_JSON, parse_json
 
 
 class Record:

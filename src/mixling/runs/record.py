@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,8 +19,9 @@ from mixling.artifacts.files import (
 from mixling.artifacts.replacement import commit, complete, holds_model
 from mixling.config import Config
 from mixling.errors import Interrupted, StorageError, TrainingError, UserError, command_line
+from mixling.folders import move, refuse_linked_folders, remove, remove_folder
 from mixling.runs.resolve.config import run_provenance
-from mixling.storage import locked, refuse_linked_folders, remove, remove_leftovers, write_sealed
+from mixling.storage import locked, remove_leftovers, write_sealed
 from mixling.training.backends.context import DistributedContext
 from mixling.training.files import CHECKPOINT
 from mixling.training.tracking import remove_tracking
@@ -78,7 +77,7 @@ def open_run(folder: Path, *, resume: bool, distributed: DistributedContext, com
             if resume and not replaces and holds_model(folder) and not (folder / CHECKPOINT).exists():
                 raise TrainingError(f"{folder / CHECKPOINT}: there is no checkpoint to resume from")
             if not replaces:
-                shutil.rmtree(folder / NEXT, ignore_errors=True)  # the model that it was to replace was deleted
+                remove_folder(folder / NEXT)  # the model that it was to replace was deleted
         location = folder / NEXT if distributed.broadcast([replaces])[0] else folder
         if distributed.is_main:
             remove_leftovers(folder)
@@ -117,14 +116,14 @@ def beginning(folder: Path, *, resume: bool, is_main: bool) -> Iterator[Path]:
     location = folder / _BEGINNING
     new = not folder.exists()
     if is_main:
-        shutil.rmtree(location, ignore_errors=True)  # left by a killed process
+        remove_folder(location)  # left by a killed process
     if resume or not is_main:
         yield folder if resume else location
         return
     try:
         yield location
     except BaseException:
-        shutil.rmtree(location, ignore_errors=True)
+        remove_folder(location)
         if new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -145,13 +144,13 @@ def begin_run(folder: Path, config: Config, *, kind: str, first: Path) -> None:
     for name in WRITTEN:
         remove(folder / name)
     for name in (CORPUS_FOLDER, REFIT_FOLDER):
-        shutil.rmtree(folder / name, ignore_errors=True)
+        remove_folder(folder / name)
     remove_tracking(folder)
     if first == folder or not first.exists():
         return
     try:
         for path in first.iterdir():
-            os.replace(path, folder / path.name)
+            move(path, folder / path.name)
         first.rmdir()
     except OSError as error:
         raise StorageError(f"{folder}: could not be written: {error.strerror or error}") from error
@@ -167,9 +166,9 @@ def tidy(folder: Path, config: Config) -> None:
     """Remove files that a finished run no longer needs; may be repeated after a kill."""
     corpus = getattr(config, "corpus", None)  # of runs on unlabeled text
     if corpus is not None and not corpus.keep:
-        shutil.rmtree(folder / CORPUS_FOLDER, ignore_errors=True)
+        remove_folder(folder / CORPUS_FOLDER)
     remove(folder / SETUP_FILE)
-    shutil.rmtree(folder / REFIT_FOLDER, ignore_errors=True)
+    remove_folder(folder / REFIT_FOLDER)
     remove(folder / CHECKPOINT)  # last: a run killed before this line must not start over
 
 

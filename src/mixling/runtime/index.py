@@ -13,6 +13,7 @@ import numpy as np
 
 from mixling.arrays import Int8
 from mixling.errors import ConfigError, ModelFileError, shown
+from mixling.folders import remove
 from mixling.native import _counts
 from mixling.opening import open_regular
 from mixling.runtime.predictor import Predictor
@@ -31,19 +32,21 @@ _HEADER = 128  # bytes of a .npy file before its values
 class VectorIndex:
     """Finds the texts of an index that are nearest to others, by the cosine of their vectors.
 
-    All vectors are compared, in C: 1,000,000 of 192 numbers take about 20 ms of one core. An index with a graph finds
+    All vectors are compared, in C: 1,000,000 of 192 numbers take about 20 ms of one core. The graph of an index finds
     nearly the same without that. The folder may be moved: it has a copy of the model.
 
     Args:
         folder: of `write_index`, or `mixling encode -o FOLDER`.
-        exact: compare all vectors even if there is a graph.
+        graph: search by the graph of the index, which must be one that you made: usearch trusts its file, and a few
+            changed bytes end the process.
 
     Raises:
         ModelFileError: there is no index, or it is damaged.
-        MissingPackage: it has a graph, and usearch is not installed.
+        ConfigError: a graph is asked for, and it has none.
+        MissingPackage: a graph is asked for, and usearch is not installed.
     """
 
-    def __init__(self, folder: str | Path, *, exact: bool = False) -> None:
+    def __init__(self, folder: str | Path, *, graph: bool = False) -> None:
         self.folder = Path(folder)
         try:
             record = read_json(self.folder / RECORD)
@@ -61,7 +64,9 @@ class VectorIndex:
         if not sound or self._ends.shape != (len(self.vectors),) or self._ends.dtype != np.int64:
             raise ModelFileError(f"{self.folder}: the index is damaged: its files do not fit together")
         self.predictor = Predictor(self.folder / _MODEL)
-        self._graph = VectorGraph(self.folder / GRAPH, self.vectors) if has_graph and not exact else None
+        if graph and not has_graph:
+            raise ConfigError(f"{self.folder}: the index has no graph; make one: mixling encode MODEL FILE --graph")
+        self._graph = VectorGraph(self.folder / GRAPH, self.vectors) if graph else None
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -149,7 +154,7 @@ def write_index(
     if graph := graph and bool(ends):
         write_vector_graph(folder / GRAPH, _mapped(folder / _VECTORS))
     else:
-        (folder / GRAPH).unlink(missing_ok=True)
+        remove(folder / GRAPH)
     record = {"format": 1, "texts": len(ends), "size": size, "layer": layer, "graph": graph}
     write_atomic(folder / RECORD, json.dumps(record).encode())
     return len(ends)

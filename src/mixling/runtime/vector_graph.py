@@ -6,6 +6,8 @@ from the vectors, as rounded ones are not quite of one length: of 100,000 senten
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import numpy.typing as npt
 
 from mixling.arrays import Int8
 from mixling.errors import MissingPackage, ModelFileError
+from mixling.folders import move
 from mixling.installation import install_command
 
 GRAPH = "graph.usearch"
@@ -51,9 +54,9 @@ def write_vector_graph(path: Path, vectors: Int8) -> None:
     for first in range(0, len(vectors), _TOGETHER):
         part = np.ascontiguousarray(vectors[first : first + _TOGETHER])
         graph.add(np.arange(first, first + len(part), dtype=np.uint64), part)
-    unfinished = path.with_suffix(".part")
-    graph.save(str(unfinished))
-    unfinished.replace(path)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".graph.") as folder:  # usearch would follow a link
+        graph.save(os.path.join(folder, GRAPH))
+        move(Path(folder, GRAPH), path)
 
 
 class VectorGraph:

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from mixling.errors import MissingPackage
+from mixling.folders import remove
 from mixling.installation import install_command
-from mixling.storage import remove, write_json
+from mixling.storage import write_json
 from mixling.training.callbacks import Callback, CallbackList, Log, Step
 from mixling.training.files import TENSORBOARD_FOLDER, TRACKING_FILE
 

@@ -22,8 +22,9 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from mixling.errors import ModelFileError
+from mixling.folders import open_no_link
 from mixling.opening import read_regular
-from mixling.storage import MAX_JSON, open_no_link, parse_json
+from mixling.storage import MAX_JSON, parse_json
 from mixling.tuning.space import Dimension, Space, Value
 
 TrialStatus = Literal["complete", "failed", "running"]

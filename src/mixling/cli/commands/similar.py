@@ -29,15 +29,17 @@ class SimilarOutput:
 
     panel: ClassVar[str] = OUTPUT
     count: Annotated[int, Option("-n", "--count", min=1, metavar="N", help="Texts for each.")] = 10
-    exact: Annotated[bool, Option("--exact", help="Compare all vectors of an index with a graph, too.")] = False
+    graph: Annotated[
+        bool, Option("--graph", help="Search by the index's graph; of an index that you made, as it may crash usearch.")
+    ] = False
     format: Annotated[str, Option("--format", metavar="text|jsonl", help="Lines to read, or JSON lines.")] = "text"
 
 
 def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
     """Find the texts of an index that are nearest to others.
 
-    Texts are near whose vectors have a high cosine. All vectors are compared, or those that the graph of the index
-    leads to, which finds about 98 of 100.
+    Texts are near whose vectors have a high cosine. All vectors are compared, or with --graph those that the graph
+    of the index leads to, which finds about 98 of 100.
     """
     with no_collections():
         from mixling.runtime.index import VectorIndex
@@ -46,7 +48,7 @@ def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
         raise ConfigError(f"--format: got {output.format!r}; allowed: text, jsonl")
     if not all(map(str.strip, given.texts)):
         raise ConfigError("a text is empty, which is near to nothing; give texts with words")
-    index = VectorIndex(given.index, exact=output.exact)
+    index = VectorIndex(given.index, graph=output.graph)
     for text, found in zip(given.texts, index.nearest(given.texts, output.count), strict=True):
         nearest = [(number, cosine, index.text(number)) for number, cosine in found]
         if output.format == "jsonl":
