@@ -227,8 +227,8 @@ def texts_of(
         frame = Frame.of(items)
     if frame is not None:
         return frame.texts(names, where, known=known, beside=beside)
-    is_stream = isinstance(items, Iterable) and not isinstance(items, _NO_ROWS) and getattr(items, "ndim", 1) == 1
-    if is_stream and not _is_column(items):
+    is_iterable = isinstance(items, Iterable) and not isinstance(items, _NO_ROWS) and getattr(items, "ndim", 1) == 1
+    if is_iterable and not _is_column(items):
         left = iter(items)
         first = list(itertools.islice(left, 1))
         rows = itertools.chain(first, left)
@@ -242,10 +242,15 @@ def texts_of(
     return _texts(column_values(items), "the text", where, index=None if callable(index) else index)
 
 
+def is_stream(items: Any) -> bool:
+    """Return whether rows come one after the other: from an iterator, or a data set of Hugging Face on a disk."""
+    return isinstance(items, Iterator) or (hasattr(items, "column_names") and not hasattr(items, "__len__"))
+
+
 def _is_column(items: Any) -> bool:
     """Return whether it is a column of a library, or an array, of one dimension."""
     is_any = isinstance(items, np.ndarray) or hasattr(items, "to_list") or hasattr(items, "to_pylist")
-    return is_any and getattr(items, "ndim", 1) == 1
+    return is_any and getattr(items, "ndim", 1) == 1 and not is_stream(items)
 
 
 def _texts_of_rows(
