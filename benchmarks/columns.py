@@ -21,10 +21,10 @@ rows); Hyperpartisan's titles, the first lines of its articles, and bodies (ever
 messages of our sample as title, body and note, where the label is the body's topic: 3,000 rows of its training
 messages, 1,000 of its test messages. The last one is made so that the place of a text counts.
 
-The last three: whether the network gains from reading columns, which the linear branch alone reads: the first three sets
-as they are, and with a word for each column in front of the first text (a category's value, or the tenth in which a
-number is), which the mixers mix with the others; of both the accuracy on validation rows: those of SICK, a random fifth
-of the others' training rows. No test row is read. Written to benchmarks/results/columns.json; other entries stay.
+The last three: whether the network gains from reading columns, which the linear branch alone reads: the first three
+sets as they are, and with a word for each column in front of the first text (a category's value, or the tenth in which
+a number is), which the mixers mix with the others; of both the accuracy on validation rows: those of SICK, a random
+fifth of the others' training rows. No test row is read. Written to benchmarks/results/columns.json; other entries stay.
 """
 
 from __future__ import annotations

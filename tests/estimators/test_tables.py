@@ -238,7 +238,7 @@ def test_tables_that_do_not_fit_are_refused(change: Callable[[Any], Any], messag
 def test_what_fit_cannot_know_is_asked_for(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         classifier().fit(**{"X": TABLES["pandas"](), **arguments})
-    with pytest.raises(ConfigError, match="text: got the columns id, review, id; allowed: one, or up to 8"):
+    with pytest.raises(ConfigError, match="text: got the column 'id' twice; name each once"):
         classifier().fit(TABLES["pandas"](), text=("id", "review", "id"), label="stars")
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mixling.errors import ConfigError, DataError, near_miss, shown
+from mixling.errors import DataError, near_miss, shown
 from mixling.features.cells import cells_in, with_cells
-from mixling.text.config import MOST_TOGETHER, default_names
+from mixling.text.config import check_together, default_names
 
 Names = str | Sequence[str]
 """The column of the text, or several of texts that belong together."""
@@ -153,14 +153,12 @@ class Frame:
 
         Raises:
             DataError: it is not known which columns they are.
-            ConfigError: there are too many.
+            ConfigError: see `check_together`.
         """
         if names is not None:
             is_name = isinstance(names, str) or names in self.names or not isinstance(names, Sequence)
             chosen = (names,) if is_name else tuple(names)
-            if not 1 <= len(chosen) <= MOST_TOGETHER or len(set(chosen)) < len(chosen):
-                allowed = f"allowed: one, or up to {MOST_TOGETHER} different ones that belong together"
-                raise ConfigError(f"text: got the columns {', '.join(map(str, chosen))}; {allowed}")
+            check_together(chosen)
             return chosen
         free = tuple(name for name in self.names if name not in taken)
         numbers = (1, 2) if known is None else (len(known),)
