@@ -2,7 +2,8 @@
 
     python benchmarks/columns.py --data ../shared/data sick mtop imdb
     python benchmarks/columns.py --data ../shared/data cost
-    python benchmarks/columns.py --data ../shared/data texts
+    python benchmarks/columns.py --data ../shared/data mrpc hyperpartisan messages
+    python benchmarks/columns.py --data ../shared/data sick-network mtop-network imdb-network
 
 The sets: SICK, two sentences and the number `relatedness` -> entailment; MTOP in six languages, the language as a
 category -> intent, trained on the development rows, as the set has no others; IMDB, of which 2,000 random training rows
@@ -13,17 +14,23 @@ the rows, half of the way from chance to all; it is empty in a tenth of the rows
 Each set is one `mixling compare --features` with its defaults and three seeds: all choices are made on validation rows,
 the test rows are read once, after them. `cost`: one model of SICK's first sentences alone, one with three columns
 (the number, and a category and a date drawn at random) beside them, of the same options, asked one text at a time, in
-turn, on one core. `texts`: several columns of text (`--text` for each) beside the same texts joined by spaces, three
-seeds, defaults otherwise, by the accuracy on test rows that are read once: MRPC's two sentences (tested on its
-development rows); Hyperpartisan's titles, the first lines of its articles, and bodies (every fourth row tests); three
-random messages of our sample as title, body and note, where the label is the body's topic: 3,000 rows of its
-training messages, 1,000 of its test messages. The last one is made so that the place of a text counts. Written to
-benchmarks/results/columns.json; other entries stay.
+turn, on one core; the latter with rows whose columns are all missing, too: what is left then is reading the row.
+The next three: several columns of text (`--text` for each) beside the same texts joined by spaces, three seeds,
+defaults otherwise, by the accuracy on test rows that are read once: MRPC's two sentences (tested on its development
+rows); Hyperpartisan's titles, the first lines of its articles, and bodies (every fourth row tests); three random
+messages of our sample as title, body and note, where the label is the body's topic: 3,000 rows of its training
+messages, 1,000 of its test messages. The last one is made so that the place of a text counts.
+
+The last three: whether the network gains from reading columns, which the linear branch alone reads: the first three
+sets as they are, and with a word for each column in front of the first text (a category's value, or the tenth in which
+a number is), which the mixers mix with the others; of both the accuracy on validation rows: those of SICK, a random
+fifth of the others' training rows. No test row is read. Written to benchmarks/results/columns.json; other entries stay.
 """
 
 from __future__ import annotations
 
 import argparse
+import bisect
 import csv
 import gzip
 import json
@@ -108,7 +115,7 @@ def compare(name: str, data: Path) -> dict[str, Any]:
     return {"rows": found["rows"], "metric": found["metric"], "conclusion": found["conclusion"], "systems": systems}
 
 
-def cost(data: Path, rounds: int = 15) -> dict[str, Any]:
+def cost(_name: str, data: Path, rounds: int = 15) -> dict[str, Any]:
     """The time of an answer without columns and with three, in turn on the same texts."""
     chance = random.Random(0)
     rows = [
@@ -127,9 +134,11 @@ def cost(data: Path, rounds: int = 15) -> dict[str, Any]:
             command += ["--set", "data.validation_fraction=0.1", *options]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             models[name] = Predictor(out, num_threads=1)
-    asked: dict[str, list[Any]] = {"text": [row["text"] for row in rows], "columns": rows}
+    models["missing"] = models["columns"]
     for row in rows:
         del row["label"]
+    asked: dict[str, list[Any]] = {"text": [row["text"] for row in rows], "columns": rows}
+    asked["missing"] = [dict.fromkeys(row) | {"text": row["text"]} for row in rows]
     for name, model in models.items():
         model.predict(asked[name])  # words are remembered
     p50: dict[str, list[float]] = {name: [] for name in models}
@@ -142,7 +151,8 @@ def cost(data: Path, rounds: int = 15) -> dict[str, Any]:
                 spent.append(1e6 * (time.perf_counter() - begin))
             p50[name].append(statistics.median(spent))
     medians = {name: statistics.median(values) for name, values in p50.items()}
-    return {"rows": len(rows), "p50_us": medians, "ratio": medians["columns"] / medians["text"]}
+    ratios = {name: medians[name] / medians["text"] for name in ("columns", "missing")}
+    return {"rows": len(rows), "p50_us": medians, "ratios": ratios}
 
 
 def several(name: str, data: Path) -> tuple[Rows, Rows, list[str]]:
@@ -171,16 +181,14 @@ def several(name: str, data: Path) -> tuple[Rows, Rows, list[str]]:
     return made[0], made[1], names
 
 
-def texts(data: Path) -> dict[str, Any]:
-    """The accuracy of columns of text, and of the same texts joined by spaces, by set and seed."""
-    found: dict[str, Any] = {}
-    for name in ("mrpc", "hyperpartisan", "messages"):
-        train, test, names = several(name, data)
-        for row in (*train, *test):
-            row["joined"] = " ".join(row[one] for one in names)
-        found[name] = {"train": len(train), "test": len(test)}
-        for way, columns in (("joined", ["joined"]), ("columns", names)):
-            found[name][way] = [_accuracy(train, test, columns, seed) for seed in SEEDS.split(",")]
+def texts(name: str, data: Path) -> dict[str, Any]:
+    """The accuracy of columns of text, and of the same texts joined by spaces, by seed."""
+    train, test, names = several(name, data)
+    for row in (*train, *test):
+        row["joined"] = " ".join(row[one] for one in names)
+    found: dict[str, Any] = {"train": len(train), "test": len(test)}
+    for way, columns in (("joined", ["joined"]), ("columns", names)):
+        found[way] = [_accuracy(train, test, columns, seed) for seed in SEEDS.split(",")]
     return found
 
 
@@ -188,23 +196,56 @@ def _accuracy(train: Rows, test: Rows, columns: list[str], seed: str) -> float:
     with tempfile.TemporaryDirectory() as folder:
         path = write(Path(folder) / "train.jsonl", train)
         named = [word for column in columns for word in ("--text", column)]
-        command = [sys.executable, "-m", "mixling", "train", path, *named, "--label", "label", "--test-fraction", "0"]
-        out = Path(folder) / "out"
-        subprocess.run([*command, "--seed", seed, "-o", str(out)], check=True, capture_output=True)
+        out = fitted(Path(folder) / "out", path, *named, "--test-fraction", "0", "--seed", seed)
         asked = [tuple(row[name] for name in columns) if len(columns) > 1 else row[columns[0]] for row in test]
         found = Predictor(out, num_threads=1).predict(asked)
         return sum(one.label == str(row["label"]) for one, row in zip(found, test, strict=True)) / len(test)
 
 
+def fitted(out: Path, path: str, *options: str) -> Path:
+    command = [sys.executable, "-m", "mixling", "train", path, "--label", "label", *options, "-o", str(out)]
+    subprocess.run(command, check=True, capture_output=True)
+    return out
+
+
+def network(name: str, data: Path) -> dict[str, Any]:
+    """The accuracy on validation rows without and with a word for each column in front of the text, by seed."""
+    rows, options = splits(name.removesuffix("-network"), data)
+    train, validation = rows["train"], rows.get("dev", [])
+    if not validation:
+        random.Random(0).shuffle(train)
+        train, validation = train[len(train) // 5 :], train[: len(train) // 5]
+    column, kind = options[-1].split(":")
+    known = [row[column] for row in train if row[column] is not None]
+    tenths = statistics.quantiles(known, n=10) if kind == "number" else []
+    found: dict[str, Any] = {"train": len(train), "validation": len(validation)}
+    for way in ("without", "with"):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [write(Path(folder) / f"{i}.jsonl", part) for i, part in enumerate((train, validation))]
+            found[way] = []
+            for seed in SEEDS.split(","):
+                out = fitted(Path(folder) / seed, paths[0], "--validation", paths[1], *options, "--seed", seed)
+                metrics = json.loads((out / "metrics.json").read_text("utf-8"))
+                found[way].append({key: metrics["validation"][key] for key in ("accuracy", "log_loss")})
+        for row in (*train, *validation):
+            value = row[column]
+            if tenths and value is not None:
+                value = 4 * chr(ord("a") + bisect.bisect(tenths, value))
+            row["text"] = f"{value or 'none'}{column} {row['text']}"
+    return found
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="+", choices=("sick", "mtop", "imdb", "cost", "texts"))
+    kinds = {"sick": compare, "mtop": compare, "imdb": compare, "cost": cost}
+    kinds |= dict.fromkeys(("mrpc", "hyperpartisan", "messages"), texts)
+    kinds |= dict.fromkeys(("sick-network", "mtop-network", "imdb-network"), network)
+    parser.add_argument("names", nargs="+", choices=kinds)
     parser.add_argument("--data", type=Path, required=True)
     arguments = parser.parse_args()
     for name in arguments.names:
         origin = provenance(seed=0, packages=("numpy", "scikit-learn"))
-        other = {"cost": cost, "texts": texts}.get(name)
-        found = compare(name, arguments.data) if other is None else other(arguments.data)
+        found = kinds[name](name, arguments.data)
         known = json.loads(OUT.read_text("utf-8")) if OUT.exists() else {}
         write_json(OUT, known | {name: {"provenance": origin, **found}})
 

@@ -155,12 +155,27 @@ def test_javascript_in_the_page_has_the_errors_of_python(browser: Any, url: str)
 
 def test_columns_have_fields(browser: Any, tmp_path: Path) -> None:
     rows = [
-        f"a {word} {place},{price},{'high' if price > 50 else 'low'}"
+        f"a {word} {place},now,thanks,{price},{'high' if price > 50 else 'low'}"
         for place, price in enumerate(range(0, 100, 2))
         for word in ("refund", "bill", "letter")
     ]
-    (tmp_path / "train.csv").write_text("text,price,label\n" + "\n".join(rows) + "\n", "utf-8")
-    how = ["train", "train.csv", "--features", "price", "--epochs", "2", "-o", "model"]
+    (tmp_path / "train.csv").write_text("text,body,note,price,label\n" + "\n".join(rows) + "\n", "utf-8")
+    how = [
+        "train",
+        "train.csv",
+        "--text",
+        "text",
+        "--text",
+        "body",
+        "--text",
+        "note",
+        "--features",
+        "price",
+        "--epochs",
+        "2",
+        "-o",
+        "model",
+    ]
     subprocess.run([sys.executable, "-m", "mixling", *how], cwd=tmp_path, check=True, capture_output=True)
     write_site((tmp_path / "model/model.onnx").read_bytes(), tmp_path / "site", name="prices")
     predictor = Predictor(tmp_path / "model")
@@ -171,16 +186,24 @@ def test_columns_have_fields(browser: Any, tmp_path: Path) -> None:
         page.goto(address)
         page.wait_for_selector(READY)
         page.fill("#text", "a refund")
+        page.get_by_label("note").fill("thanks")
         page.check("#explain")
         for typed in ("80", "", "many"):
             page.get_by_label("price").fill(typed)
             if typed == "many":
                 page.wait_for_selector("#status.problem:has-text('is of another kind')")
                 break
-            row = {"text": "a refund", "price": typed or None}
+            row = {"text": "a refund", "body": "", "note": "thanks", "price": typed or None}
             page.wait_for_selector(f"th:text-is('price: {typed or 'missing'}')")
             wanted = {
                 name: pytest.approx(value, abs=1e-3) for name, value in predictor.predict_one(row).probabilities.items()
             }
             found = probabilities(page)
             assert {name: found[name] for name in wanted} == wanted
+            assert page.locator(".word").all_inner_texts() == ["a", "refund", "thanks"]
+            page.get_by_role("button", name="Copy a link").click()
+            link = page.inner_text("#copied")
+            page.goto("about:blank")
+            page.goto(link)
+            page.wait_for_selector(READY)
+            assert [page.get_by_label(name).input_value() for name in ("note", "price")] == ["thanks", typed]

@@ -6,7 +6,7 @@ import argparse
 import copy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,19 @@ class Dataset:
         return cls(columns)
 
 
+class Stream:
+    """What is read of a data set of Hugging Face that streams rows."""
+
+    def __init__(self, columns: dict[str, list[Any]]) -> None:
+        self.to_list = Dataset(columns)  # is there, but not called
+        self.column_names = list(columns)
+        self._rows = zip(*columns.values(), strict=True)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for row in self._rows:
+            yield dict(zip(self.column_names, row, strict=True))
+
+
 COLUMNS: dict[str, Any] = {"id": list(range(ROWS)), "review": TEXTS, "stars": LABELS}
 TABLES: dict[str, Callable[[], Any]] = {
     "pandas": lambda: pd.DataFrame(COLUMNS, index=[f"row {row}" for row in range(ROWS)]),
@@ -62,6 +75,7 @@ TABLES: dict[str, Callable[[], Any]] = {
     "arrow": lambda: pa.table(COLUMNS),
     "batch": lambda: pa.RecordBatch.from_pydict(COLUMNS),
     "datasets": lambda: Dataset(COLUMNS),
+    "stream": lambda: Stream(COLUMNS),
     "columns": lambda: COLUMNS,
     "rows": lambda: [dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)],
     "generator": lambda: (dict(zip(COLUMNS, row, strict=True)) for row in zip(*COLUMNS.values(), strict=True)),
@@ -224,7 +238,7 @@ def test_tables_that_do_not_fit_are_refused(change: Callable[[Any], Any], messag
 def test_what_fit_cannot_know_is_asked_for(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError, match=message):
         classifier().fit(**{"X": TABLES["pandas"](), **arguments})
-    with pytest.raises(ConfigError, match="text: got the columns id, review, id; allowed: one, or up to 8"):
+    with pytest.raises(ConfigError, match="text: got the column 'id' twice; name each once"):
         classifier().fit(TABLES["pandas"](), text=("id", "review", "id"), label="stars")
 
 

@@ -106,7 +106,7 @@ def text_columns(texts: Sequence[str] | None, text_pair: str | None) -> list[str
     Raises:
         ConfigError: a column is named twice, there are too many, or two options name further ones.
     """
-    from mixling.text.config import MOST_TOGETHER
+    from mixling.text.config import check_together
 
     named = list(texts or ())
     if text_pair is not None and len(named) > 1:
@@ -115,11 +115,8 @@ def text_columns(texts: Sequence[str] | None, text_pair: str | None) -> list[str
         )
     if text_pair is not None:
         named = [*(named or ["text"]), text_pair]
-    if len(named) > MOST_TOGETHER:
-        raise ConfigError(f"--text: got {len(named)} columns; allowed: up to {MOST_TOGETHER}")
-    if len(set(named)) < len(named):
-        twice = next(name for name in named if named.count(name) > 1)
-        raise ConfigError(f"--text: got the column {shown(twice)} twice; name each once")
+    if named:
+        check_together(named, "--text")
     return named
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import bisect
-import contextlib
 import hashlib
 import json
 import math
-import os
 import tempfile
-import weakref
 from array import array
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from mixling.answers.questions import Answers
 from mixling.data.examples import Example, ExampleBlock, Target
-from mixling.errors import DataError, StorageError
+from mixling.data.spool import SpoolFile
+from mixling.errors import DataError
 from mixling.features.cells import cells_of, with_cells
 from mixling.text.encoder import Text
 
@@ -66,7 +63,7 @@ class ExampleColumns:
     """The columns of a data set, which grow by `add` and can be read after `freeze`."""
 
     def __init__(self, texts: int | None, spool_dir: Path | None, memory_limit: int) -> None:
-        self.file: _SpoolFile | None = None
+        self.file: SpoolFile | None = None
         self.names: list[str] = []  # of the labels
         self.label_types: dict[str, str] = {}
         self.label_columns: tuple[str, ...] = ()
@@ -109,14 +106,12 @@ class ExampleColumns:
             self.groups.append(hash_of(utf8(example.group)))
         record = _record(example.text, None)
         self.hashes.append(hash_of(record))
-        if example.answers is not None:
-            record = _record(example.text, example.answers)
-        if (cells := cells_of(example.text)) is not None:
-            record = utf8(_ENCODE({"cells": cells, "text": example.text}))
+        if example.answers is not None or cells_of(example.text) is not None:
+            record = _stored(example.text, example.answers)
         self._sizes.append(len(record))
         self._bytes += len(record)
         if self.file is None and self._bytes + _OVERHEAD * len(self) > self._limit:
-            file = _SpoolFile(self._folder)
+            file = SpoolFile(self._folder)
             file.write(map(self._record, range(len(self) - 1)))
             self._texts = []
             self._answers = []
@@ -248,63 +243,7 @@ class ExampleColumns:
         return Example(self.text(index), self.target(index), *self.where(index), answers=answers)
 
     def _record(self, index: int) -> bytes:
-        if (cells := cells_of(self.text(index))) is not None:
-            return utf8(_ENCODE({"cells": cells, "text": self.text(index)}))
-        return _record(self.text(index), self._answers[index] if self._answers else None)
-
-
-class _SpoolFile:
-    """Records of texts in an unnamed temporary file."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.offsets = array("q", [0])
-        try:
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 (it lives as long as this object)
-        except OSError as error:
-            raise self._error(error) from None
-        self.close = weakref.finalize(self, self._file.close)
-
-    def write(self, records: Iterable[bytes]) -> None:
-        """Append records.
-
-        Raises:
-            StorageError: there is no space left.
-        """
-        try:
-            for record in records:
-                self._file.write(record)
-                self.offsets.append(self.offsets[-1] + len(record))
-        except OSError as error:
-            self._give_up(error)
-
-    def flush(self) -> None:
-        """Write the buffer to the file.
-
-        Raises:
-            StorageError: there is no space left.
-        """
-        try:
-            self._file.flush()
-        except OSError as error:
-            self._give_up(error)
-
-    def read(self, index: int) -> Any:
-        """Return the value of a record."""
-        start = self.offsets[index]
-        end = self.offsets[index + 1]
-        return json.loads(os.pread(self._file.fileno(), end - start, start).decode("utf-8", "surrogatepass"))
-
-    def _give_up(self, error: OSError) -> NoReturn:
-        with contextlib.suppress(OSError):  # the buffer cannot be written on closing, either
-            self._file.close()
-        raise self._error(error) from None
-
-    def _error(self, error: OSError) -> StorageError:
-        reason = error.strerror or error
-        return StorageError(
-            f"{self._folder}: the texts cannot be spooled: {reason}; free space or choose another folder"
-        )
+        return _stored(self.text(index), self._answers[index] if self._answers else None)
 
 
 def texts_in_words(number: int) -> str:
@@ -321,11 +260,17 @@ def _kind(example: Example) -> TargetKind:
 
 
 def _record(text: Text, answers: Answers | None) -> bytes:
-    """Return a text with its answers as JSON in UTF-8, for the file, sizes and hashes."""
+    """Return a text with its answers as JSON in UTF-8, for hashes as well."""
     value: object = {"pair": text} if isinstance(text, tuple) else text
     if answers is not None:
         value = {"pair": text, "texts": answers.texts, "starts": answers.starts}
     return utf8(_ENCODE(value))
+
+
+def _stored(text: Text, answers: Answers | None) -> bytes:
+    """Return a text with its answers, or with the cells of the columns beside it, for the file."""
+    cells = cells_of(text)
+    return _record(text, answers) if cells is None else utf8(_ENCODE({"cells": cells, "text": text}))
 
 
 def text_hash(text: Text) -> int:

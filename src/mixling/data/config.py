@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ from pydantic import Field, field_serializer, field_validator, model_validator
 
 from mixling.config import Config
 from mixling.features.kinds import parse_features
-from mixling.text.config import MOST_TOGETHER
+from mixling.text.config import check_together
 
 LABEL_DELIMITER = "|"
 _OPTIONS = ("text", "text_pair", "label", "features")  # columns that have an option
@@ -76,10 +75,7 @@ class ColumnsConfig(Config):
 
     @model_validator(mode="after")
     def _different_texts(self) -> ColumnsConfig:
-        if twice := next((name for name, times in Counter(self.texts).items() if times > 1), None):
-            raise ValueError(f"text: got the column {twice!r} twice; allowed: different columns")
-        if len(self.texts) > MOST_TOGETHER:
-            raise ValueError(f"text: got {len(self.texts)} columns; allowed: up to {MOST_TOGETHER}")
+        check_together(self.texts)
         return self
 
     @field_validator("label_delimiter")

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from mixling.errors import ConfigError, DataError, near_miss, shown
+from mixling.errors import DataError, near_miss, shown
 from mixling.features.cells import cells_in, with_cells
-from mixling.text.config import MOST_TOGETHER, default_names
+from mixling.text.config import check_together, default_names
 
 Names = str | Sequence[str]
 """The column of the text, or several of texts that belong together."""
@@ -153,14 +153,12 @@ class Frame:
 
         Raises:
             DataError: it is not known which columns they are.
-            ConfigError: there are too many.
+            ConfigError: see `check_together`.
         """
         if names is not None:
             is_name = isinstance(names, str) or names in self.names or not isinstance(names, Sequence)
             chosen = (names,) if is_name else tuple(names)
-            if not 1 <= len(chosen) <= MOST_TOGETHER or len(set(chosen)) < len(chosen):
-                allowed = f"allowed: one, or up to {MOST_TOGETHER} different ones that belong together"
-                raise ConfigError(f"text: got the columns {', '.join(map(str, chosen))}; {allowed}")
+            check_together(chosen)
             return chosen
         free = tuple(name for name in self.names if name not in taken)
         numbers = (1, 2) if known is None else (len(known),)
@@ -227,8 +225,8 @@ def texts_of(
         frame = Frame.of(items)
     if frame is not None:
         return frame.texts(names, where, known=known, beside=beside)
-    is_stream = isinstance(items, Iterable) and not isinstance(items, _NO_ROWS) and getattr(items, "ndim", 1) == 1
-    if is_stream and not _is_column(items):
+    is_iterable = isinstance(items, Iterable) and not isinstance(items, _NO_ROWS) and getattr(items, "ndim", 1) == 1
+    if is_iterable and not _is_column(items):
         left = iter(items)
         first = list(itertools.islice(left, 1))
         rows = itertools.chain(first, left)
@@ -242,10 +240,15 @@ def texts_of(
     return _texts(column_values(items), "the text", where, index=None if callable(index) else index)
 
 
+def is_stream(items: Any) -> bool:
+    """Return whether rows come one after the other: from an iterator, or a data set of Hugging Face on a disk."""
+    return isinstance(items, Iterator) or (hasattr(items, "column_names") and not hasattr(items, "__len__"))
+
+
 def _is_column(items: Any) -> bool:
     """Return whether it is a column of a library, or an array, of one dimension."""
     is_any = isinstance(items, np.ndarray) or hasattr(items, "to_list") or hasattr(items, "to_pylist")
-    return is_any and getattr(items, "ndim", 1) == 1
+    return is_any and getattr(items, "ndim", 1) == 1 and not is_stream(items)
 
 
 def _texts_of_rows(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from mixling.data.config import ColumnsConfig
-from mixling.data.frames import Frame, Names, new_table, texts_of
+from mixling.data.frames import Frame, Names, is_stream, new_table, texts_of
 from mixling.errors import DataError
 from mixling.features.kinds import parse_features
 from mixling.runtime.predictor import Predictor
@@ -45,7 +45,7 @@ class TableColumns:
         Raises:
             DataError: there are no such columns, or they are named although there is no table.
         """
-        X = list(X) if isinstance(X, Iterator) else X
+        X = list(X) if is_stream(X) else X
         frame = Frame.of(X)
         self.text_ = None
         self.label_ = None
@@ -85,7 +85,7 @@ class TableColumns:
         Raises:
             DataError: there are no such columns, or no targets.
         """
-        X = list(X) if isinstance(X, Iterator) else X  # once, for the targets, too
+        X = list(X) if is_stream(X) else X  # once, for the targets, too
         texts = self._texts(X, where)
         if y is not None:
             return texts, _targets(y, where)
@@ -103,7 +103,7 @@ class TableColumns:
 
     def _texts(self, X: Any, where: str = "<predict>") -> Any:
         """Return the texts to predict for: of a table the columns that `fit` read."""
-        X = list(X) if isinstance(X, Iterator) else X
+        X = list(X) if is_stream(X) else X
         if (frame := Frame.of(X)) is not None:
             known = None if self.text_ else self.predictor_.text_names
             return frame.texts(self.text_, where, known=known, beside=self._beside)
@@ -163,4 +163,4 @@ def _label_columns(frame: Frame, label: Any) -> tuple[Any, ...]:
 def _targets(y: Any, where: str) -> Any:
     if y is None:
         raise DataError(f"there are no targets; {_REMEDY}", path=where)
-    return list(y) if isinstance(y, Iterator) else y
+    return list(y) if is_stream(y) else y

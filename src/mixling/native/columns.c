@@ -131,6 +131,8 @@ void columns_close(column_set *from) {
     memset(from, 0, sizeof *from);
 }
 
+static uint8_t lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? c | 32 : c; }
+
 bytes cell_trim(mixling_cell cell) {
     bytes out = {(const uint8_t *)cell.data, cell.data ? cell.size : 0};
     for (int changed = 1; changed && out.size;) {
@@ -152,22 +154,15 @@ bytes cell_trim(mixling_cell cell) {
     return out;
 }
 
-static int equal_lower(bytes text, const char *lower) {
-    size_t size = strlen(lower);
-    if (text.size != size) return 0;
-    for (size_t i = 0; i < size; i++) {
-        uint8_t c = text.data[i];
-        if ((c >= 'A' && c <= 'Z' ? c | 32 : c) != (uint8_t)lower[i]) return 0;
-    }
-    return 1;
-}
-
 int cell_missing(bytes cell) {
-    static const char *const NAMES[] = {"na", "n/a", "#n/a", "nan", "nat", "none", "null", "<na>", "-", "?"};
+    static const char NAMES[][6] = {"na", "n/a", "#n/a", "nan", "nat", "none", "null", "<na>", "-", "?"};
     if (!cell.size) return 1;
-    if (cell.size > 4 || !strchr("nN#<-?", *cell.data)) return 0;
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        if (equal_lower(cell, NAMES[i])) return 1;
+    if (cell.size > 4 || (*cell.data >= '0' && *cell.data <= '9')) return 0;
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        size_t same = 0;
+        while (same < cell.size && lower(cell.data[same]) == (uint8_t)NAMES[i][same]) same++;
+        if (same == cell.size && !NAMES[i][same]) return 1;
+    }
     return 0;
 }
 
@@ -177,17 +172,12 @@ static void put(column_value *out, size_t *n, size_t at, double value) {
 
 /* The standardized value, and the knots on both sides of it. */
 static void encode_number(const column *one, double value, size_t first, column_value *out, size_t *n) {
-    size_t low = 0, high = one->num_knots - 1;
+    size_t low = 0, last = one->num_knots - 1;
     if (value < one->knots[0]) value = one->knots[0];
-    if (value > one->knots[high]) value = one->knots[high];
+    if (value > one->knots[last]) value = one->knots[last];
     put(out, n, one->first + 1, (value - one->mean) / one->deviation);
-    while (high - low > 1) {
-        size_t middle = low + (high - low) / 2;
-        if (one->knots[middle] <= value)
-            low = middle;
-        else
-            high = middle;
-    }
+    for (size_t i = 1; i < last; i++) low += one->knots[i] <= value; /* without branches, which nobody could predict */
+    size_t high = low + (last > 0);
     double part = high > low ? (value - one->knots[low]) / (one->knots[high] - one->knots[low]) : 0;
     put(out, n, first + low, 1 - part);
     put(out, n, first + high, part);
@@ -197,8 +187,7 @@ static void encode_number(const column *one, double value, size_t first, column_
 static int compare(bytes cell, bytes value) {
     for (size_t i = 0;; i++) {
         if (i == cell.size || i == value.size) return (cell.size > value.size) - (cell.size < value.size);
-        uint8_t c = cell.data[i];
-        if (c >= 'A' && c <= 'Z') c |= 32;
+        uint8_t c = lower(cell.data[i]);
         if (c != value.data[i]) return c < value.data[i] ? -1 : 1;
     }
 }

@@ -140,11 +140,9 @@ int cell_date(bytes text, int day_first, int64_t *days, int *order) {
         *days = whole / (size > 11 ? 86400000 : 86400);
         return 0;
     } else {
+        int has_name = !size || left.size < 2 || !is_digit(left.data[1]);
         left = text;
-        if (with_name(&left, parts)) {
-            left = text;
-            if (with_marks(&left, day_first, parts, order)) return -1;
-        }
+        if (has_name ? with_name(&left, parts) : with_marks(&left, day_first, parts, order)) return -1;
     }
     if (!is_date(parts[0], parts[1], parts[2]) || !is_time(left)) return -1;
     *days = days_of(parts[0], (int)parts[1], (int)parts[2]);

@@ -464,6 +464,12 @@ static int read_cell(Decider *self, PyObject *given, size_t column, PyObject **k
     return read_string(shown, kept, &out->data, &out->size) ? -1 : 1;
 }
 
+/* The value of a name in a row from a place on, where rows that are made in the model's order have it. */
+static PyObject *value_of(PyObject *row, PyObject *name, Py_ssize_t *place) {
+    PyObject *key, *value;
+    return PyDict_Next(row, place, &key, &value) && key == name ? value : PyDict_GetItemWithError(row, name);
+}
+
 /* Read a text and the columns beside it from an object of both by name, or from a text with cells; 1, or 0 where it is
    neither, and -1 with an exception. */
 static int read_row(Decider *self, PyObject *item, PyObject **kept, mixling_text *text, cell_memory *to) {
@@ -474,12 +480,13 @@ static int read_row(Decider *self, PyObject *item, PyObject **kept, mixling_text
         int failed = read_string(item, kept, &text->first, &text->first_size);
         return failed || read_cells(item, kept, number, to->cells) ? -1 : 1;
     }
-    PyObject *first = PyDict_GetItemWithError(item, self->text_key);
+    Py_ssize_t place = 0;
+    PyObject *first = value_of(item, self->text_key, &place);
     if (!first || !PyUnicode_Check(first) || (size_t)PyDict_Size(item) != number + 1) return PyErr_Occurred() ? -1 : 0;
     to->held[to->num_held++] = Py_NewRef(first);
     if (read_string(first, kept, &text->first, &text->first_size)) return -1;
     for (size_t i = 0; i < number; i++) {
-        PyObject *cell = PyDict_GetItemWithError(item, PyTuple_GetItem(self->columns, (Py_ssize_t)i));
+        PyObject *cell = value_of(item, PyTuple_GetItem(self->columns, (Py_ssize_t)i), &place);
         if (!cell) return PyErr_Occurred() ? -1 : 0;
         int found = read_cell(self, cell, i, kept, to);
         if (found <= 0) return found;
@@ -857,7 +864,7 @@ static PyObject *columns(Model *self, void *unused) {
     PyObject *out = PyTuple_New((Py_ssize_t)n);
     (void)unused;
     for (size_t i = 0; out && i < n; i++) {
-        PyObject *name = PyUnicode_FromString(mixling_column(self->model, i));
+        PyObject *name = PyUnicode_InternFromString(mixling_column(self->model, i));
         if (!name || PyTuple_SetItem(out, (Py_ssize_t)i, name)) Py_CLEAR(out);
     }
     return out;

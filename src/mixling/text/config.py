@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import Field, field_serializer, field_validator
 
 from mixling.config import Config
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, shown
 from mixling.text.fingerprint import HASH_VERSION, MinHash, Projection
 from mixling.text.vocabulary import Vocabulary, VocabularyKind
 
@@ -17,6 +18,19 @@ MOST_TOGETHER = 8  # that belong together, such as a title and a body
 def default_names(number: int) -> tuple[str, ...]:
     """Return the names of texts that belong together where their columns have none."""
     return ("text", "text_pair", *(f"text_{place}" for place in range(3, number + 1)))[:number]
+
+
+def check_together(names: Sequence[Any], option: str = "text") -> None:
+    """Check the columns of the text, or of texts that belong together.
+
+    Raises:
+        ConfigError: there is none, one is named twice, or there are too many.
+    """
+    if not 1 <= len(names) <= MOST_TOGETHER:
+        raise ConfigError(f"{option}: got {len(names)} columns; allowed: up to {MOST_TOGETHER}")
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ConfigError(f"{option}: got the column {shown(twice)} twice; name each once")
 
 
 class TextConfig(Config):

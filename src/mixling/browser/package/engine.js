@@ -194,7 +194,7 @@ export class Engine {
     const bad = this.#functions.mixling_bad_cell(this.#model, this.#cells);
     if (bad === cells.length) return;
     const shown = JSON.stringify(cells[bad]);
-    throw new DataError(`column ${JSON.stringify(this.columns[bad])} is of another kind than ${shown}; null: it is missing`);
+    throw new DataError(`column ${JSON.stringify(this.columns[bad])} is of another kind than ${shown}; leave it empty (null) where it is missing`);
   }
 
   #take(size) {

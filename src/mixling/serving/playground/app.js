@@ -8,6 +8,7 @@ import { textsOf } from "./dropped.js";
 const PAUSE = 60; // ms after the last key
 const RETRY = 1000; // ms
 const MAX_ROWS = 50; // of a file
+const COLUMN = "column-"; // before the names of further texts and of columns in a link
 
 const by = (id) => document.getElementById(id);
 const [form, status, first, second, text, other, explain, results] =
@@ -35,6 +36,7 @@ const columnsOf = (model) => (model.columns ?? []).map((column) => {
 });
 /** Return the texts after the second one, whose fields are beside those of columns. */
 const furtherOf = (model) => (model.texts ?? []).slice(2);
+const typedFurther = (model) => furtherOf(model).map((name) => cells()[name] ?? "");
 const cells = () => Object.fromEntries([...by("columns").querySelectorAll("input")].map((input) => [input.name, input.value]));
 
 const find = (name) => known.find((model) => model.name === name);
@@ -71,8 +73,7 @@ function arrange() {
 const takesFiles = (model) => kind(model) === "texts" && !columnsOf(model).length;
 
 /** Show a field for each column of the chosen models; typed values stay. */
-function fields() {
-  const typed = cells();
+function fields(typed = cells()) {
   const columns = new Map([first, second].flatMap((select) => {
     const model = find(select.value) ?? {};
     return [...furtherOf(model).map((name) => [name, "text"]), ...columnsOf(model)];
@@ -110,12 +111,15 @@ function readLink() {
     text.value = typed.text ?? "";
     other.value = typed.other ?? "";
     explain.checked = Boolean(typed.explain);
+    const linked = Object.entries(typed).filter(([key]) => key.startsWith(COLUMN));
+    fields(Object.fromEntries(linked.map(([key, value]) => [key.slice(COLUMN.length), value])));
   }
 }
 
 /** Show buttons that copy what was typed as a link, and as code. */
 function offer(model) {
   const typed = { model: model.name, second: second.value, text: text.value, other: other.value, explain: explain.checked ? "1" : "" };
+  for (const [name, value] of Object.entries(cells())) typed[COLUMN + name] = value;
   const fragment = fragmentOf(typed);
   const address = addressOf(model.name);
   const code = address ? codeOf(address, requestOf(model), hasKey()) : {};
@@ -178,7 +182,7 @@ const time = (spent) => (spent < 10 ? `${spent.toFixed(1)} ms` : `${Math.round(s
 function requestOf(model) {
   const request = {
     texts: () => ({ texts: [text.value] }),
-    pairs: () => ({ pairs: [[text.value, other.value, ...furtherOf(model).map((name) => cells()[name] ?? "")]] }),
+    pairs: () => ({ pairs: [[text.value, other.value, ...typedFurther(model)]] }),
     questions: () => ({ questions: [{ question: text.value, context: other.value }] }),
   }[kind(model)]();
   const columns = columnsOf(model);
@@ -191,7 +195,7 @@ function requestOf(model) {
 }
 
 function isComplete(model) {
-  return kind(model) === "questions" ? text.value && other.value : text.value || other.value;
+  return kind(model) === "questions" ? text.value && other.value : [text.value, other.value, ...typedFurther(model)].some(Boolean);
 }
 
 async function run() {
@@ -206,7 +210,7 @@ async function run() {
     return report("Ready");
   }
   const begin = performance.now();
-  const typed = { text: text.value, other: other.value };
+  const typed = { text: text.value, other: other.value, further: typedFurther(chosen[0]) };
   try {
     const answers = await Promise.all(chosen.map((model) => predict(model.name, requestOf(model), mine.signal)));
     if (mine !== running) return;

@@ -16,7 +16,7 @@ export function element(name, properties = {}, ...children) {
 const percent = (value) => `${(100 * value).toFixed(1)}%`;
 
 /** Return the content of one model's answer to what was typed. */
-export function answerOf(prediction, { text, other }) {
+export function answerOf(prediction, { text, other, further = [] }) {
   const parts = [];
   if (prediction.stopped !== undefined) return generated(prediction);
   if (prediction.label !== undefined) parts.push(headline(`${prediction.abstained ? "not sure, perhaps " : ""}${prediction.label}`, prediction.probabilities?.[prediction.label]));
@@ -26,7 +26,7 @@ export function answerOf(prediction, { text, other }) {
   if (prediction.answer !== undefined) parts.push(...found(prediction, other));
   if (prediction.spans) parts.push(...spans(prediction.spans, text));
   if (prediction.probabilities) parts.push(table(prediction.probabilities));
-  if (prediction.explanation) parts.push(...words(prediction.explanation, [text, other]));
+  if (prediction.explanation) parts.push(...words(prediction.explanation, [text, other, ...further]));
   if (prediction.abstained) {
     const short = text.trim().split(/\s+/).length < SHORT;
     parts.push(note(`The model abstains: ${short ? "too short to tell" : "the label is too uncertain"}.`));
@@ -118,7 +118,7 @@ function words(explanation, texts) {
   };
   const of = explanation.word === undefined ? "" : ` of “${explanation.words[explanation.word].word}”`;
   const target = explanation.target === undefined ? "the value" : `“${explanation.target}”${of}`;
-  const shown = [0, 1].map((part) => [part, explanation.words.filter((word) => (word.part ?? 0) === part)]);
+  const shown = texts.map((_, part) => [part, explanation.words.filter((word) => (word.part ?? 0) === part)]);
   return [
     element("h3", {}, `Words for ${target} (solid) and against (dotted)`),
     ...shown.filter(([, list]) => list.length).map(([part, list]) => pieces(texts[part], list, wrap)),
