@@ -71,9 +71,8 @@ wasm: setup  ## the native engine for browsers and node, after a change of the C
 fuzz: setup  ## the fuzz targets (fuzz/README.md), each for so many seconds: make fuzz SECONDS=60; needs clang and atheris
 	PYTHON=$(PYTHON) fuzz/run.sh $(or $(SECONDS),60) $(TARGETS)
 
-picture: setup  ## pages from the code and results: docs/architecture.svg and .md, docs/api.md, docs/gallery.md, docs/sample.md, docs/reference/
+picture: setup  ## pages from the code and results: docs/architecture.svg and .md, docs/gallery.md, docs/sample.md, docs/reference/
 	$(PYTHON) tools/docs/architecture.py
-	$(PYTHON) tools/docs/api.py
 	$(PYTHON) tools/docs/gallery.py
 	$(PYTHON) tools/docs/sample.py
 	$(PYTHON) tools/docs/reference.py

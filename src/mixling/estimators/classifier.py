@@ -39,7 +39,11 @@ class TextClassifier(ClassifierMixin, Estimator):
     Args:
         model: the name of a preset, or a TOML file; None: chosen by the number and length of the examples.
         pretrained: the folder of a run to start from, such as one of `mixling pretrain`.
-        epochs, time_budget (in seconds), batch_size, lr, seed: of the training; None: the default.
+        epochs: passes over the examples; None: by their number.
+        time_budget: seconds within which the training ends; None: no limit.
+        batch_size: examples of a step; None: the default.
+        lr: the learning rate; None: the default.
+        seed: of all randomness.
         validation_fraction: fraction of the examples set aside to choose the best epoch, if `fit` gets no `validation`.
         verbose: 0: silent; 1: progress of `fit` on standard error; 2: also files read and written; None: 1 on a
             terminal or in a notebook, but 0 where scikit-learn's cross-validation or joblib calls, and elsewhere.
