@@ -8,38 +8,36 @@ In bfloat16, 65,536 tokens a batch, all of them real. Calls of a table take turn
 - mixers: forward, and forward with backward, by length, beside torch's attention with its four projections ("sdpa").
   It is Figure 2 of HyperMixer on a GPU; attention and the causal forms are the library's;
 - compiled: the same by torch.compile, of which the lengths stay open;
-- toeplitz: the product by the matrix and by the FFT, which FFT_FROM_ON_GPU is set by;
+- padded: attention with texts that fill three quarters of the batch, by lengths beside a mask;
+- toeplitz: the product by the matrix and by the FFT;
 - pretraining: steps of `Trainer`, with the making of batches, beside transformers' BERT as large as bert-large, and the
-  steps of a small model on the card and on the processor, which GPU_OPERATIONS is set by.
+  steps of a small model on the card and on the processor;
+- borders: what FFT_FROM_ON_GPU, GPU_OPERATIONS and COMPILE_WEIGHTS should be by these; printed at the end.
 `--tiny` runs all of it in seconds on a processor, on sizes that say nothing. Written to benchmarks/results/gpu.json.
 """
 
 from __future__ import annotations
 
 import copy
-import statistics
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from pretraining import our_step, their_step
+from gpu_run import Run, milliseconds
+from gpu_steps import border, borders, pretraining
 from side_by_side import Calls, arguments, in_turn
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from mixling import PRESETS, ModelConfig, TrainConfig, model_config
 from mixling.layers import positions, toeplitz
-from mixling.mixers import mixer_config
+from mixling.mixers import attention, mixer_config
 from mixling.provenance import provenance
 from mixling.storage import write_json
-from mixling.training import Callback, OptimConfig, Step, Trainer
 
-MINUTES = 5.5
 MIXERS: dict[str, dict[str, Any]] = {
     "hypermixing": {"type": "hypermixing", "hidden_dim": 512},
     "attention": {"type": "attention"},
@@ -50,42 +48,6 @@ MIXERS: dict[str, dict[str, Any]] = {
     "linear attention": {"type": "linear_attention"},
 }
 LONGEST = {"hypermixing, causal": 2048, "spatial gating": 2048, "attention, biases": 8192}
-MODELS = ("gmlp-base", "bert-large", "hypermixer", "gmlp-tiny")
-RIVAL = "bert-large"  # its shape is also given to transformers
-
-
-@dataclass
-class Run:
-    """Sizes, and the time that is left."""
-
-    device: torch.device
-    tokens: int = 65_536
-    dim: int = 256
-    lengths: tuple[int, ...] = (128, 512, 2048, 8192, 32_768)
-    rounds: int = 11
-    tiny: bool = False
-    begun: float = field(default_factory=time.monotonic)
-    left_out: list[str] = field(default_factory=list)
-
-    def allows(self, what: str, seconds: float) -> bool:
-        """Whether there is time for something that takes so long."""
-        fits = time.monotonic() - self.begun + seconds < 60 * MINUTES
-        if not fits:
-            self.left_out.append(what)
-        return fits
-
-    def wait(self) -> None:
-        """Let the card finish."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize()
-
-    def half(self, module: nn.Module) -> nn.Module:
-        """A module on the card, in bfloat16."""
-        return module.to(self.device, torch.bfloat16).train()
-
-    def compiled(self, module: Any) -> Any:
-        """A module by torch.compile, of open lengths; as it is where sizes are tiny."""
-        return module if self.tiny else torch.compile(module, dynamic=True)
 
 
 class Sdpa(nn.Module):
@@ -99,24 +61,6 @@ class Sdpa(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         parts = self.inner(x).unflatten(2, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         return self.out(F.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2))
-
-
-def milliseconds(run: Run, calls: Calls, what: str) -> dict[str, float | None]:
-    """Medians of calls that take turns; None: not enough memory."""
-    fitting: Calls = {}
-    times: dict[str, float | None] = {}
-    for name, call in calls.items():
-        times[name] = None
-        with suppress(torch.OutOfMemoryError):
-            call()
-            run.wait()
-            begin = time.perf_counter()
-            call()
-            run.wait()
-            if run.allows(f"{what}: {name}", (run.rounds + 1) * (time.perf_counter() - begin)):
-                fitting[name] = lambda call=call: (call(), run.wait())
-    spent = in_turn(fitting, run.rounds, time.perf_counter)
-    return times | {name: round(1e3 * statistics.median(values), 4) for name, values in spent.items()}
 
 
 def gemm(run: Run) -> float:
@@ -221,90 +165,26 @@ def toeplitz_ways(run: Run) -> dict[str, Any]:
     return rows
 
 
-class Times(Callback):
-    """When each step was done, and its tokens."""
-
-    def __init__(self) -> None:
-        self.steps: list[tuple[float, int]] = []
-
-    def stepped(self, step: Step) -> None:
-        self.steps.append((time.perf_counter(), step.tokens))
-
-    def rate(self) -> float:
-        """Tokens a second, without the first fifth of the steps."""
-        (begin, _), *rest = self.steps[len(self.steps) // 5 :]
-        return sum(tokens for _, tokens in rest) / (rest[-1][0] - begin)
-
-
-def trained(run: Run, name: str, *, batch: int, compiled: bool = False, device: str = "") -> tuple[dict[str, Any], Any]:
-    """The rate of a model's steps of pretraining, and the data."""
-    config: ModelConfig = PRESETS[name].config
-    if run.tiny:
-        config = model_config(name, {"num_layers": 1, "text": {"max_len": 16}})
-    length = config.text.max_len
-    _, data, model = our_step(config, 100 if run.tiny else 30_000, batch, length, torch.float32)
-    steps = 5 if run.tiny else 25
-    training = TrainConfig(
-        steps=steps,
-        batch_size=batch,
-        device=device or run.device.type,
-        compile="on" if compiled and not run.tiny else "off",
-        precision="bfloat16",
-        optim=OptimConfig(embedding_lr=1.0),
-    )
-    timer = Times()
-    Trainer(model, data, training, callback=timer, last_step=steps).fit()
-    subwords = model.embedding.weight.shape[0]
-    products = model.encoder.flops(1, length) / length + 2 * 0.15 * config.dim * subwords
-    rate = timer.rate()
-    return {"batch": batch, "length": length, "tokens_per_second": round(rate), "flops": 3 * products * rate}, data
-
-
-def pretraining(run: Run, rate: float) -> dict[str, Any]:
-    """Tokens a second, and the share of the rate of a product."""
-    found: dict[str, Any] = {}
-    tokens = 64 if run.tiny else run.tokens
-    for name in MODELS:
-        for compiled in (True, False):
-            key = f"{name}{', compiled' if compiled else ''}"
-            if not run.allows(key, 0 if run.tiny else 60 if compiled else 25):
-                continue
-            length = 16 if run.tiny else PRESETS[name].config.text.max_len
-            with suppress(torch.OutOfMemoryError):
-                found[key], data = trained(run, name, batch=tokens // length, compiled=compiled)
-                found[key]["share_of_gemm"] = round(found[key].pop("flops") / rate, 4)
-                print(key, found[key], flush=True)
-                if name == RIVAL and compiled:
-                    theirs = f"transformers, as large as {name}, compiled"
-                    if run.allows(theirs, 0 if run.tiny else 60):
-                        found[theirs] = rival(run, data, tokens)
-    return found
-
-
-def rival(run: Run, data: Any, tokens: int) -> dict[str, Any]:
-    """Tokens a second of transformers' BERT, which is given tensors that are ready; answers are of hidden tokens."""
-    config = model_config(RIVAL, {"num_layers": 1} if run.tiny else {})
-    config = config.model_copy(update={"text": config.text.model_copy(update={"max_len": data.length})})
-    heads = config.blocks[0].mixers[0].num_heads
-    kind = run.device.type
-    step, _ = their_step(
-        config, len(data.encoder.vocabulary), data, torch.bfloat16, gather=True, heads=heads, device=kind,
-        compiled=run.compiled,
-    )  # fmt: skip
-    times = milliseconds(run, {"step": lambda: step(0)}, "transformers")
-    seconds = (times["step"] or float("nan")) / 1e3
-    return {"tokens_per_second": round(tokens / seconds)}
-
-
-def border(run: Run) -> list[dict[str, Any]]:
-    """Tokens a second of a small model on the card and on the processor, by texts a step."""
+def padded(run: Run) -> list[dict[str, Any]]:
+    """Milliseconds of attention, forward and backward, where texts are given by their lengths and by a mask."""
     rows = []
-    for batch in (1, 2) if run.tiny else (1, 4, 16, 64):
-        if run.allows(f"border, {batch} texts", 0 if run.tiny else 15):
-            kinds = {kind: trained(run, "gmlp-tiny", batch=batch, device=kind)[0] for kind in ("cpu", run.device.type)}
-            operations = kinds["cpu"]["flops"] / kinds["cpu"]["tokens_per_second"] * batch * kinds["cpu"]["length"]
-            rates = {kind: row["tokens_per_second"] for kind, row in kinds.items()}
-            rows.append({"batch": batch, "operations": operations, "tokens_per_second": rates})
+    for length in run.lengths[:4]:
+        batch = max(2, run.tokens // length)
+        x = torch.randn(batch, length, run.dim, device=run.device, dtype=torch.bfloat16, requires_grad=True)
+        sizes = torch.linspace(length // 2, length, batch, device=run.device)[:, None]
+        mask = torch.arange(length, device=run.device) < sizes
+        mixer = run.half(mixer_config({"type": "attention", "num_heads": max(1, run.dim // 64)}).build(run.dim, length))
+
+        def both(*, by_lengths: bool, mixer: nn.Module = mixer, x: Tensor = x, mask: Tensor = mask) -> None:
+            before = attention.takes_lengths
+            attention.takes_lengths = before if by_lengths else lambda *_: False
+            try:
+                mixer(x, mask).sum().backward()
+            finally:
+                attention.takes_lengths = before
+
+        calls = {"lengths": lambda both=both: both(by_lengths=True), "mask": lambda both=both: both(by_lengths=False)}
+        rows.append({"length": length, "batch": batch, **milliseconds(run, calls, f"padded, {length} tokens")})
     return rows
 
 
@@ -330,9 +210,12 @@ def main(given: list[str] | None = None) -> None:
     report: dict[str, Any] = {"tiny": run.tiny, "gemm_tflops": round(rate / 1e12, 3), "exactness": exactness(run)}
     report["pretraining"] = pretraining(run, rate)
     report["mixers"] = mixers(run, compiled=False)
+    report["padded"] = padded(run)
     report["toeplitz"] = toeplitz_ways(run)
     report["border"] = border(run)
     report["compiled"] = mixers(run, compiled=True)
+    report["borders"] = borders(report, run.device.type)
+    print("borders", report["borders"], flush=True)
     report |= {"left_out": run.left_out, "seconds": round(time.monotonic() - run.begun), "provenance": made}
     write_json(options.out, report)
 

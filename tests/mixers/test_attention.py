@@ -15,7 +15,7 @@ from safetensors.torch import load_model, save_model
 from torch import Tensor, nn
 
 from mixling import ConfigError
-from mixling.layers import RelativePositions
+from mixling.layers import RelativePositions, lengths
 from mixling.layers import mixer as base
 from mixling.layers.positions import RelativeBias
 from mixling.mixers import Attention, AttentionConfig, attention, mixer_config
@@ -36,9 +36,9 @@ def built(dim: int = DIM, *, causal: bool = False, **options: Any) -> Attention:
     return mixer
 
 
-def drawn(lengths: list[int], dim: int = DIM, seed: int = 1) -> tuple[Tensor, Tensor]:
-    x = torch.randn(len(lengths), max(lengths), dim, dtype=torch.float64, generator=torch.manual_seed(seed))
-    return x, torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+def drawn(sizes: list[int], dim: int = DIM, seed: int = 1) -> tuple[Tensor, Tensor]:
+    x = torch.randn(len(sizes), max(sizes), dim, dtype=torch.float64, generator=torch.manual_seed(seed))
+    return x, torch.arange(max(sizes)) < torch.tensor(sizes)[:, None]
 
 
 def project(linear: nn.Linear, row: list[float]) -> list[float]:
@@ -257,8 +257,8 @@ def test_shared_positions_survive_export() -> None:
     stack, (x, mask) = shared_stack(), drawn([6, 4])
     shapes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
     program = torch.export.export(stack, (x, mask), dynamic_shapes=(shapes, shapes))
-    for lengths in ([1], [20, 3]):  # beyond max_len too: buckets set no limit
-        x, mask = drawn(lengths)
+    for sizes in ([1], [20, 3]):  # beyond max_len too: buckets set no limit
+        x, mask = drawn(sizes)
         torch.testing.assert_close(program.module()(x, mask)[mask], stack(x, mask)[mask], **EXACT)
 
 
@@ -378,13 +378,64 @@ def test_on_a_gpu_no_query_has_very_low_scores_only(
     monkeypatch.setattr(attention, "NAN_BELOW", ("cpu",))
     found = with_gradients(mixer, x, mask)
     torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-7)
-    best = calls.pop()[0].detach().logsumexp(-1)
-    if left and options == FORMS[0]:  # the first key is hidden, and all queries have the same addition
-        best = best[~mask.any(1)]
-    assert float(best.min()) > -88
+    assert float(calls.pop()[0].detach().logsumexp(-1).min()) > -88
     with torch.no_grad():
         mixer(x, mask)
     assert not calls[-1][0].isnan().any()
+
+
+def varlen(query: Tensor, keys: Tensor, values: Tensor, *bounds: Any) -> Tensor:
+    """What the documentation of torch.nn.attention.varlen says of its kernel, a sequence at a time."""
+    *ends, longest_query, longest = bounds
+    sizes, stops = torch.stack(ends, 1).diff(dim=0), torch.stack(ends, 1)[1:]
+    assert int(ends[1][-1]) == len(keys) == len(values)
+    assert all(item.dtype == torch.int32 for item in ends)
+    assert bool((sizes.amax(0) <= torch.tensor([longest_query, longest])).all())
+    parts = []
+    for (q, k), (q_end, k_end) in zip(sizes.tolist(), stops.tolist(), strict=True):
+        some = query[q_end - q : q_end].transpose(0, 1) * query.shape[2] ** -0.5
+        own = keys[k_end - k : k_end].transpose(0, 1)
+        parts.append(((some @ own.mT).softmax(-1) @ values[k_end - k : k_end].transpose(0, 1)).transpose(0, 1))
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("left", [False, True])
+def test_on_a_gpu_lengths_are_given_in_place_of_a_mask(
+    scale: bool, cross: bool, left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mixer = built(dim=32, scale=scale).train()
+    x, mask = drawn([9, 0, 4], dim=32)
+    x, mask = (x.flip(1), mask.flip(1)) if left else (x, mask)
+    given = [x[:, :5], mask[:, :5] | True, x, mask] if cross else [x, mask]
+    wanted = [x, *mixer.parameters()]
+    x.requires_grad_()
+
+    def results() -> list[Tensor]:
+        y = mixer(*given)[mask.any(1)] if cross else mixer(*given)[mask]
+        return [y, *torch.autograd.grad(y.square().sum(), wanted)]
+
+    expected = results()
+    monkeypatch.setattr(attention, "NAN_BELOW", ("cpu",))
+    monkeypatch.setattr(lengths, "can_use_flash_attention", lambda _: True)
+    monkeypatch.setattr(lengths, "varlen_kernel", lambda: varlen)
+    calls = noted_kernel(monkeypatch)
+    torch.testing.assert_close(results(), expected, rtol=1e-7, atol=1e-7)
+    with torch.no_grad():
+        assert mixer(*given).isfinite().all()
+    assert not calls, "the other kernel, with a mask"
+    mixer.dropout = 1e-9  # that kernel has none
+    monkeypatch.setattr(Attention, "_explicit", lambda *_: False)
+    results()
+    assert len(calls) == 1
+
+
+def test_a_causal_form_needs_no_mask_where_texts_have_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = noted_kernel(monkeypatch)
+    x, mask = drawn([5, 2, 0])
+    built(causal=True).train()(x, mask)
+    assert [(added, causal) for _, added, causal in calls] == [(None, True)]
 
 
 @pytest.mark.parametrize("options", FORMS, ids=str)

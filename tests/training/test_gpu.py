@@ -59,7 +59,7 @@ def test_losses_are_the_processor_s(trainer: MakeTrainer, mixer: str, kind: dict
 def test_a_training_that_is_resumed_ends_with_the_same_bytes(
     trainer: MakeTrainer, run_folder: Path, mixer: str, precision: str
 ) -> None:
-    config = CONFIG.model_copy(update={"precision": precision})
+    config = CONFIG.model_copy(update={"precision": precision, "deterministic": True})
     options = {"mixer": mixer_config({"type": mixer}), "dropout": 0.1}
     whole = trainer(config, **options)
     history = whole.fit()

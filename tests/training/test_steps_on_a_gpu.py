@@ -16,7 +16,7 @@ from mixling import PRESETS, ConfigError, TrainConfig, build_model
 from mixling.errors import Interrupted, TrainingError
 from mixling.models import tensors_of
 from mixling.training import Callback, Step, Trainer
-from mixling.training.backends import GPU_OPERATIONS, StepPart, TorchBackend, device_of
+from mixling.training.backends import GPU_OPERATIONS, StepPart, TorchBackend, compiles, device_of
 
 MakeTrainer = Callable[..., Trainer]
 CONFIG = TrainConfig(epochs=2, batch_size=8, evaluations=4, backend="torch", token_dropout=0.1, precision="float32")
@@ -140,6 +140,51 @@ def test_the_model_is_compiled_where_that_is_asked_for(trainer: MakeTrainer, mon
     assert given == []
     assert result(made(trainer, late=True, config=CONFIG.model_copy(update={"compile": "on"}))) == expected
     assert len(given) > 14  # steps and evaluations
+
+
+def test_models_are_compiled_on_a_gpu_from_a_size_on(trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = made(trainer, late=False).model
+    cpu, card = torch.device("cpu"), torch.device("cuda")
+    weights = sum(p.numel() for name, p in model.named_parameters() if name != "embedding.weight")
+    assert not compiles(model, CONFIG, card), "no card has measured the size"
+    for border, expected in ((weights, True), (weights + 1, False)):
+        monkeypatch.setattr("mixling.training.backends.device.COMPILE_WEIGHTS", border)
+        assert compiles(model, CONFIG, card) == expected
+        assert not compiles(model, CONFIG, cpu)
+    assert compiles(model, CONFIG.model_copy(update={"compile": "on"}), cpu)
+    assert not compiles(model, CONFIG.model_copy(update={"compile": "off"}), card)
+
+
+def test_deterministic_steps_take_only_operations_that_are(
+    trainer: MakeTrainer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether bytes are the same, the tests for a GPU see; a CPU's are anyway."""
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", "")
+    expected = result(made(trainer, late=True))
+    one = made(trainer, late=True, config=CONFIG.model_copy(update={"deterministic": True}))
+    loss, asked = one.data.objective.loss, []
+
+    def noting(*arguments: Any) -> tuple[Tensor, Tensor]:
+        asked.append(torch.are_deterministic_algorithms_enabled())
+        return loss(*arguments)
+
+    monkeypatch.setattr(one.data.objective, "loss", noting)
+    assert result(one) == expected
+    assert all(asked)
+    assert asked
+    assert not torch.are_deterministic_algorithms_enabled()
+
+    def refusing(*arguments: Any) -> tuple[Tensor, Tensor]:
+        torch.use_deterministic_algorithms(True)
+        raise RuntimeError("cumsum_cuda_kernel does not have a deterministic implementation, but you set\nmore")
+
+    two = made(trainer, late=True, config=CONFIG.model_copy(update={"deterministic": True}))
+    monkeypatch.setattr(two.data.objective, "loss", refusing)
+    with pytest.raises(
+        ConfigError, match=r"train\.deterministic: got true: cumsum_cuda_kernel .*; allowed with .* false$"
+    ):
+        two.fit()
+    assert not torch.are_deterministic_algorithms_enabled()
 
 
 def test_native_steps_are_not_compiled(trainer: MakeTrainer) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from mixling.layers.fused import SequenceLosses, can_fuse
+from mixling.layers.lengths import real_first
 
 
 class TagScores(NamedTuple):
@@ -48,7 +49,7 @@ def sequence_losses(
     mask = targets.sum(-1) > 0 if soft else targets != ignored
     if not soft and can_fuse(scores.logits, torch.is_grad_enabled()):
         return SequenceLosses.apply(*scores, targets.long(), ignored), mask.sum(1)
-    order = torch.argsort((~mask).byte(), dim=1, stable=True)  # words with a target come first
+    order = real_first(mask)  # words with a target
     mask = mask.gather(1, order)
     logits = scores.logits.gather(1, order[..., None].expand_as(scores.logits))
     own = targets.to(logits.dtype) if soft else F.one_hot(targets.clamp_min(0), logits.shape[-1]).to(logits.dtype)

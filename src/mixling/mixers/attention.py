@@ -13,7 +13,8 @@ from torch.utils.checkpoint import checkpoint
 
 from mixling.layers.dropout import dropout
 from mixling.layers.heads import init_xavier, split_heads
-from mixling.layers.masks import all_real, real
+from mixling.layers.lengths import attention_by_lengths, real_first, takes_lengths
+from mixling.layers.masks import all_real, all_true, real
 from mixling.layers.mixer import DEFAULT_MAX_LEN, Mixer, State, appended
 from mixling.layers.positions import RelativeBias, RelativePositions, shared_positions
 from mixling.networks.mixer import MixerConfig
@@ -36,12 +37,13 @@ class Attention(Mixer):
     on j - i only, or is absent. Cost is O(N * M * H * E + (N + M) * D * H * E): quadratic in the number of tokens.
     Source: Transformer, section 3.2; biases: T5, section 2.1; one bias for each distance: gMLP, section 4 (its BERT).
     Decided beyond the papers: a hidden score is half of the lowest number of its precision, which no bias turns into
-    infinity, so that a text of padding only stays finite. Biases of long texts are made for some queries at a time,
-    again for the gradients, so that memory grows with N only. On a GPU the scores of a query may all be moved by one
-    number, which changes no probability: see NAN_BELOW. Without the scale, W_q starts smaller by sqrt(E), so that both
-    forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a query alike and never
-    changes Y; it is kept for the parameter counts. Positions are refused in cross mixing, which has no distances. Steps
-    keep keys and values, so their memory grows with the text.
+    infinity, so that a text of padding only stays finite. Without biases real tokens are moved to the front: then the
+    causal form needs no mask, and a GPU's kernel is given lengths in place of one. Biases of long texts are made for
+    some queries at a time, again for the gradients, so that memory grows with N only. On a GPU the scores of a query
+    may all be moved by one number, which changes no probability: see NAN_BELOW. Without the scale, W_q starts smaller
+    by sqrt(E), so that both forms start alike, as in T5. The bias of W_k, where there is one, moves all scores of a
+    query alike and never changes Y; it is kept for the parameter counts. Positions are refused in cross mixing, which
+    has no distances. Steps keep keys and values, so their memory grows with the text.
 
     Args:
         dim: D, the width of the tokens.
@@ -100,25 +102,53 @@ class Attention(Mixer):
         context_mask: Bool[Tensor, "B M"] | None = None,
     ) -> Float[Tensor, "B N D"]:
         causal = self.causal and context is None
-        query, keys, values, seen = self._read(x, mask, context, context_mask)
+        on_gpu = x.device.type in NAN_BELOW
+        order = None
+        if self.relative is None and causal and not all_real(mask) and (on_gpu or not torch.compiler.is_compiling()):
+            order = real_first(mask)
+            x = real(x, mask).take_along_dim(order[..., None], 1)
+            mask = all_true(mask.shape, mask.device)  # of the others no real query sees one
+        elif self.relative is None and on_gpu and not causal:
+            source, known = (x, mask) if context is None or context_mask is None else (context, context_mask)
+            if not all_real(known):
+                first = real_first(known)
+                context = real(source, known).take_along_dim(first[..., None], 1)
+                context_mask = known.gather(1, first)
+        mixed = self._mixed(*self._read(x, mask, context, context_mask), causal=causal)
+        # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
+        y: Tensor = self.out(mixed.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(2))
+        return y if order is None else y.take_along_dim(order.argsort(1)[..., None], 1)
+
+    def _mixed(
+        self,
+        query: Float[Tensor, "B H N E"],
+        keys: Float[Tensor, "B H M E"],
+        values: Float[Tensor, "B H M E"],
+        seen: Bool[Tensor, "B 1 1 M"] | None,
+        *,
+        causal: bool,
+    ) -> Float[Tensor, "B H N E"]:
+        """Return the mixed values; on a GPU the keys that are seen come first, unless there are biases."""
         if self.training and self._explicit(query, keys):
             scores = query @ keys.mT * self.scale + self._added(query, keys, seen, causal=causal)
-            return self._merged(dropout(scores.softmax(-1), self.dropout).to(values.dtype) @ values)
+            return dropout(scores.softmax(-1), self.dropout).to(values.dtype) @ values
         if self.relative is None and (seen is None or not causal):
             if _needs_high_scores(query):
                 keys = keys - keys[:, :, :1]  # the first key, which all queries see, has a score of 0
+            if seen is not None and not (self.training and self.dropout) and takes_lengths(query, keys, values):
+                return attention_by_lengths(query, keys, values, seen.flatten(1).sum(1), self.scale)
             added = None if seen is None else self._added(query, keys, seen, causal=False)
-            return self._merged(self._kernel(query, keys, values, added, causal=causal))
-        batch, length, _ = x.shape
+            return self._kernel(query, keys, values, added, causal=causal)
+        batch, _, length, _ = query.shape
         number = (1 if self.relative is None else self.num_heads) * length * (1 if seen is None else batch)
         if torch.compiler.is_compiling() or number * length <= MOST_BIASES:
-            return self._merged(self._biased(query, keys, values, seen))
+            return self._biased(query, keys, values, seen)
         rows = max(1, MOST_BIASES // number)
         parts = []
         for at in range(0, length, rows):
             part = query[:, :, at : at + rows]
             parts.append(checkpoint(self._biased, part, keys, values, seen, at, use_reentrant=False))
-        return self._merged(torch.cat(parts, 2))
+        return torch.cat(parts, 2)
 
     def mixing_weights(
         self,
@@ -190,7 +220,7 @@ class Attention(Mixer):
             source = real(context, context_mask)
         query = split_heads(self.query(x), self.num_heads)
         keys, values = self._keys_and_values(source)
-        if _needs_high_scores(query) and not all_real(mask):
+        if query.device.type in NAN_BELOW and not all_real(mask):
             mask = mask | ~mask.any(1, keepdim=True)  # a text of padding only sees all of it
         return query, keys, values, None if all_real(mask) else mask[:, None, None]
 
@@ -263,11 +293,6 @@ class Attention(Mixer):
             return False
         slow = query.dtype == torch.bfloat16 and keys.shape[2] <= EXPLICIT_KEYS and torch.is_grad_enabled()
         return self.dropout > 0 or slow
-
-    def _merged(self, mixed: Float[Tensor, "B H N E"]) -> Float[Tensor, "B N D"]:
-        # Kernels differ in the layout of their result; the copy keeps an exported graph from relying on one.
-        output: Tensor = self.out(mixed.transpose(1, 2).clone(memory_format=torch.contiguous_format).flatten(2))
-        return output
 
 
 def _needs_high_scores(query: Tensor) -> bool:

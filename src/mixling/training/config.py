@@ -82,8 +82,12 @@ class TrainConfig(Config):
     )
     compile: Literal["auto", "on", "off"] = Field(
         default="auto",
-        description="whether torch.compile compiles the model; auto: no, since no card has measured from which size on "
-        "it pays for its start",
+        description="whether torch.compile compiles the model; auto: on a GPU, from a size on, which no card has "
+        "measured yet: until then no model",
+    )
+    deterministic: bool = Field(
+        default=False,
+        description="on a GPU: only operations that give the same bytes again, also when resumed; slower",
     )
     track: Annotated[tuple[TrackerName, ...], BeforeValidator(_several)] = Field(
         default=(), description="also send metrics to these, one or several"

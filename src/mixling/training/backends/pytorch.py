@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from mixling.arrays import Float32
 from mixling.data.batches import Inputs
+from mixling.errors import ConfigError
 from mixling.layers.precision import has_bfloat16
 from mixling.models.tensors import array_of, restore_weights, tensor_of, tensors_of, weights_of
 from mixling.training.backends.base import Backend, StepPart, StepSums
 from mixling.training.backends.context import DistributedContext
+from mixling.training.backends.device import compiles
 from mixling.training.backends.optimizer import build_optimizer
 from mixling.training.backends.processes import add_up, gathering
 from mixling.training.state import NamedArrays, pack, unpack
@@ -67,8 +70,10 @@ class TorchBackend(Backend):
         self._trained = model.to(device)
         self._parallel = self._trained if distributed.world == 1 else DistributedDataParallel(self._trained)
         self._called: Callable[..., Tensor] = self._parallel
-        if config.compile == "on":
+        if compiles(self._trained, config, device):
             self._called = torch.compile(self._parallel, dynamic=True)  # the lengths of batches differ
+        if config.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # without it torch refuses products on a GPU
         self.optimizer = build_optimizer(self._trained, config.optim)
         self._unread: Tensor | None = None
         self._copies = torch.cuda.Stream(device) if device.type == "cuda" else None
@@ -172,7 +177,7 @@ class TorchBackend(Backend):
         sums[2].fill_(signum)
         for part in parts:
             self._await_copies(part)
-            with gathering(self._parallel, last=part.last):
+            with gathering(self._parallel, last=part.last), _repeatable(wanted=self._config.deterministic):
                 logits = self.forward(part.batch).float()
                 weights = None if part.weights is None else tensor_of(part.weights, self.device)
                 loss, weight = self._objective.loss(logits, tensor_of(part.targets, self.device), weights)
@@ -223,6 +228,29 @@ class Placed:
 
     arguments: tuple[Tensor | None, ...]
     num_tokens: int
+
+
+@contextmanager
+def _repeatable(*, wanted: bool) -> Iterator[None]:
+    """Take only operations that give the same bytes again, where that is wanted.
+
+    Raises:
+        ConfigError: the model has an operation without such a form on its device.
+    """
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    if wanted:
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    except RuntimeError as error:
+        if not wanted or "deterministic" not in str(error):
+            raise
+        raise ConfigError(
+            f"train.deterministic: got true: {str(error).splitlines()[0]}; allowed with this model there: false"
+        ) from error
+    finally:
+        if wanted:
+            torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _read(numbers: Tensor) -> StepSums:
