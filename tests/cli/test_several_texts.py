@@ -95,6 +95,17 @@ def test_a_text_that_is_not_there_is_an_error_and_an_empty_one_is_not(
     assert "choose a column with --text COLUMN" in done.err
 
 
+def test_texts_that_belong_together_have_near_ones(call: Call, folder: Path, tmp_path: Path) -> None:
+    assert call("encode", folder / "model", folder / "rows.csv", "-o", tmp_path / "index").code == 0
+    row = [rows_of(folder)[7][name] for name in NAMES]
+    done = call("similar", tmp_path / "index", *row, *row, "-n", 1, "--format", "jsonl")
+    found = [json.loads(line) for line in done.out.splitlines()]
+    assert [(one["text"], one["nearest"][0]["text"]) for one in found] == [(row, row)] * 2
+    done = call("similar", tmp_path / "index", "red")
+    assert done.code == 2
+    assert "got 1 texts; the model reads several that belong together" in done.err
+
+
 @pytest.mark.slow  # starts workers
 def test_two_workers_answer_rows_of_texts_and_columns(call: Call, folder: Path, tmp_path: Path) -> None:
     written = []

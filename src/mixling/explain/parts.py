@@ -18,13 +18,13 @@ from mixling.text.words import word_spans
 
 Logits = Callable[[list[Text]], Sequence[npt.NDArray[Any]]]
 LogitsOfKept = Callable[[str, npt.NDArray[np.bool_]], npt.NDArray[Any] | None]
-Word = tuple[str, int, int, int]  # as in `WordEffect`
+_Word = tuple[str, int, int, int]  # as in `WordEffect`
 
 _BITS = tuple(tuple(mask >> bit & 1 for bit in range(7, -1, -1)) for mask in range(256))  # of a byte, highest first
 _MAX_WORDS = 10_000  # each is left out in turn, at the cost of a prediction
 
 
-class Part:
+class ReadPart:
     """A text, or a window of one, that is read without some of its words.
 
     Args:
@@ -116,7 +116,7 @@ def read_parts(
     divide: Callable[[Text], Sequence[TextWindow]] | None,
     *,
     as_list: bool,
-) -> tuple[list[Word], list[Part], bool]:
+) -> tuple[list[_Word], list[ReadPart], bool]:
     """Return the words of a text that a model reads, the windows that it reads them in, and whether there were more.
 
     Raises:
@@ -130,10 +130,10 @@ def read_parts(
         places = [part for *_, part in words]
         return (
             words,
-            [Part(text, spelled, words=everything, own=everything, places=places, as_list=as_list)],
+            [ReadPart(text, spelled, words=everything, own=everything, places=places, as_list=as_list)],
             truncated,
         )
-    read: list[list[Word]] = []
+    read: list[list[_Word]] = []
     truncated = False
     for window in windows:
         found, cut = _read_words(window.text, config, encode)
@@ -156,15 +156,15 @@ def read_parts(
         own = numbers[(window.first <= begins) & (begins < window.end)]
         spelled = [word for word, *_ in found]
         places = [part for *_, part in found]
-        parts.append(Part(window.text, spelled, words=numbers, own=own, places=places, as_list=as_list))
+        parts.append(ReadPart(window.text, spelled, words=numbers, own=own, places=places, as_list=as_list))
     return words, parts, truncated
 
 
-def _location(word: Word) -> tuple[int, int]:
+def _location(word: _Word) -> tuple[int, int]:
     return word[3], word[1]
 
 
-def _read_words(text: Text, config: TextConfig, encode: Callable[[Text], Encoded]) -> tuple[list[Word], bool]:
+def _read_words(text: Text, config: TextConfig, encode: Callable[[Text], Encoded]) -> tuple[list[_Word], bool]:
     """Return the words of a text that a model reads, and whether there were more."""
     if isinstance(text, tuple):
         cleaned = [clean(part, config.max_chars) for part in text]

@@ -13,7 +13,7 @@ from mixling.answers.labels import not_finite
 from mixling.arrays import Float64
 from mixling.errors import ConfigError, DataError, near_miss, shown
 from mixling.explain.explanation import ColumnEffect, Explanation, WordEffect
-from mixling.explain.parts import Logits, LogitsOfKept, Part, read_parts
+from mixling.explain.parts import Logits, LogitsOfKept, ReadPart, read_parts
 from mixling.explain.shapley import EXACT_PLAYERS, exact_shapley, leave_one_out, sampled_shapley
 from mixling.features.cells import Cells, cells_of, with_cells
 from mixling.tasks.base import Task, sigmoid
@@ -154,7 +154,7 @@ def _label_id(task: Task, target: str) -> int:
     return task.labels.id(target)
 
 
-def _tags(task: Task, count: int, parts: Sequence[Part], logits: Logits) -> npt.NDArray[np.int64]:
+def _tags(task: Task, count: int, parts: Sequence[ReadPart], logits: Logits) -> npt.NDArray[np.int64]:
     """Return the ids of the tags (W,) that are predicted for the words of a text."""
     if not count:
         raise ConfigError("the text has no words, so there is no tag to explain")

@@ -13,7 +13,7 @@ from typer import Option
 from mixling.cli.command import OUTPUT
 from mixling.cli.options import OnBadRowOption, SecondText, SeveralTexts, TextColumn, refuse_stdin, text_columns
 from mixling.cli.output import no_collections, put, wrapped
-from mixling.errors import ConfigError
+from mixling.errors import ConfigError, printable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,9 @@ def dedup_command(rows: DedupInput, output: DedupOutput) -> None:
     lines = [
         f"{found.rows:,} rows: {found.kept:,} kept, {found.equal:,} equal and {found.near:,} nearly equal to others"
     ]
-    lines += [f"  {similarity:.2f} of the words of {place}: {text[:100]}" for text, place, similarity in found.examples]
+    for text, place, similarity in found.examples:
+        shown = printable(" ".join(text.split())[:100])
+        lines.append(f"  {similarity:.2f} of the words of {place}: {shown}")
     put(wrapped("\n".join(lines)) + "\n")
     for line in bad.lines():
         print(line, file=sys.stderr)

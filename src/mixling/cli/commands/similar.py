@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import typer
 from typer import Option
@@ -20,7 +20,10 @@ class SimilarInput:
     """The index and the texts."""
 
     index: Annotated[Path, typer.Argument(metavar="INDEX", help="A folder of `mixling encode MODEL FILES -o FOLDER`.")]
-    texts: Annotated[list[str], typer.Argument(metavar="TEXTS...", help="Texts to find others for.")]
+    texts: Annotated[
+        list[str],
+        typer.Argument(metavar="TEXTS...", help="Texts to find others for; of several that belong together, each."),
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +52,21 @@ def similar_command(given: SimilarInput, output: SimilarOutput) -> None:
     if not all(map(str.strip, given.texts)):
         raise ConfigError("a text is empty, which is near to nothing; give texts with words")
     index = VectorIndex(given.index, graph=output.graph)
-    for text, found in zip(given.texts, index.nearest(given.texts, output.count), strict=True):
+    names = index.predictor.text_names or ("text",)
+    if len(given.texts) % len(names):
+        allowed = f"for each search {len(names)}: {', '.join(names)}"
+        raise ConfigError(f"got {len(given.texts)} texts; the model reads several that belong together, {allowed}")
+    texts = [*zip(*[iter(given.texts)] * len(names), strict=True)] if len(names) > 1 else given.texts
+    for text, found in zip(texts, index.nearest(texts, output.count), strict=True):
         nearest = [(number, cosine, index.text(number)) for number, cosine in found]
         if output.format == "jsonl":
             rows = [{"row": number, "similarity": round(cosine, 4), "text": other} for number, cosine, other in nearest]
             put(json.dumps({"text": text, "nearest": rows}, ensure_ascii=False) + "\n")
             continue
-        put(printable(text) + "\n")
+        put(_line(text) + "\n")
         for _, cosine, other in nearest:
-            put(f"  {cosine:.3f}  {printable(other if isinstance(other, str) else ' | '.join(other))}\n")
+            put(f"  {cosine:.3f}  {_line(other)}\n")
+
+
+def _line(text: Any) -> str:
+    return printable(text if isinstance(text, str) else " | ".join(text))
