@@ -13,8 +13,8 @@ from mixling.notebook import html_page
 from mixling.text.encoder import Text
 
 _LISTED = 8  # words with their effects, below the text
-# Blue is for the answer and orange against it, as on the pages of the server and of the browser: color-blind readers can
-# tell the two apart, and neither reads as an alarm.
+# Blue is for the answer and orange against it, as on the pages of the server and of the browser: color-blind readers
+# can tell the two apart, and neither reads as an alarm.
 _FOR = (26, 106, 208)
 _AGAINST = (232, 120, 20)
 _OPACITY = 0.6  # of the strongest; text on it has a contrast above 4.5, black on white and white on black
@@ -133,7 +133,7 @@ _TRUNCATED = "the text is longer than the model's maximum; its end was ignored"
 
 
 def explanation_page(explanations: Sequence[Explanation], *, title: str) -> str:
-    """Return a complete page that loads nothing; the effect of a word is below the text, and where the pointer is on it."""
+    """Return a complete page that loads nothing; effects are below the text, and where the pointer is."""
     note = '<p class="note">Blue words raise the score of the answer, orange words lower it.</p>'
     return html_page(title, "\n".join([note, *map(html_section, explanations)]), _STYLE)
 
