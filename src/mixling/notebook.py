@@ -20,7 +20,7 @@ def html_table(header: Sequence[str], rows: Iterable[Sequence[object]], *, capti
 
 
 def html_page(title: str, body: str, style: str) -> str:
-    """Return a complete page that loads nothing.
+    """Return a complete page that loads nothing, dark where the reader's system is.
 
     Args:
         title: also the heading.
@@ -30,7 +30,7 @@ def html_page(title: str, body: str, style: str) -> str:
     name = html.escape(title)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{name}</title><style>{style}</style></head><body>
+<title>{name}</title><style>:root {{ color-scheme: light dark }} {style}</style></head><body>
 <h1>{name}</h1>
 {body}
 </body></html>

@@ -164,28 +164,6 @@ def test_help_begins_with_a_sentence_and_a_command_to_paste(command: str, call: 
     assert all(len(line) <= 80 or line.split()[1] in ("train", "tune", "distill", "compare") for line in examples)
 
 
-def test_the_quick_examples_run_on_the_sample(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert call("sample", "messages").code == call("sample", "no-topic").code == 0
-    for command in (
-        "help",
-        "sample",
-        "predict",
-        "explain",
-        "show",
-        "evaluate",
-        "suggest",
-        "export",
-        "encode",
-        "similar",
-        "dedup",
-    ):
-        for line in EXAMPLES[command]:
-            done = call(*shlex.split(line)[1:])
-            assert done.code == 0, (line, done.err)
-    assert Path("page.html").is_file()
-
-
 @pytest.mark.parametrize("command", FIRST_OPTIONS)
 def test_help_with_the_first_options_fits_a_screen(command: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import html.parser
+import re
+from collections.abc import Sequence
 
 from mixling.explain import Explanation, WordEffect, explanation_lines, explanation_page
 
@@ -51,10 +53,27 @@ def test_plain_lines_have_the_answer_the_text_and_the_strongest_words() -> None:
 
 def test_colors_surround_words_and_nothing_of_the_text_controls_the_terminal() -> None:
     line = explanation_lines(explanation(), color=True)[1]
-    assert "\x1b[30;48;2;224;109;101mgreat\x1b[0m" in line  # the strongest; red raises
-    assert line.startswith("\x1b[30;48;2;215;")
+    assert "\x1b[30;48;2;118;166;227mgreat\x1b[0m" in line  # the strongest; blue is for the answer
+    assert line.startswith("\x1b[30;48;2;252;235;220m")  # a little orange: against it
     assert line.endswith(" & fun")  # next to no effect
     assert line.count("\x1b") == 4
+
+
+def test_text_can_be_read_on_the_strongest_colors() -> None:
+    section = explanation("a b", words=(WordEffect("a", 0, 1, 2.0), WordEffect("b", 2, 3, -2.0)))._repr_html_()
+    marks = re.findall(r"rgba\(([\d,]+),([\d.]+)\)", section)
+    assert len(marks) == 2
+    for color, opacity in marks:
+        for page, ink in ((255, 0), (18, 255)):  # of browsers in their light and dark schemes
+            under = [page + float(opacity) * (int(part) - page) for part in color.split(",")]
+            lights = sorted((luminance(under), luminance([ink] * 3)))
+            assert (lights[1] + 0.05) / (lights[0] + 0.05) > 4.5
+    assert "+2.000 a, -2.000 b" in section  # also where there is no pointer
+
+
+def luminance(color: Sequence[float]) -> float:
+    parts = [part / 255 / 12.92 if part <= 10 else ((part / 255 + 0.055) / 1.055) ** 2.4 for part in color]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def test_regression_has_no_probability() -> None:

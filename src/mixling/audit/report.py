@@ -27,12 +27,12 @@ _COLUMNS = (
 _LISTED = 200  # rows of a table of the page
 _CHARACTERS = 300  # of a text in it
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem }
 table { border-collapse: collapse; margin: .5rem 0 1.5rem }
-th, td { text-align: left; vertical-align: top; padding: .2rem .7rem; border-bottom: 1px solid #ddd }
+th, td { text-align: left; vertical-align: top; padding: .2rem .7rem; border-bottom: 1px solid #8886 }
 td { overflow-wrap: break-word; max-width: 40rem }
 th { white-space: nowrap } td.n { text-align: right; white-space: nowrap }
-.note { color: #666 }
+.note { opacity: .8 }
 """
 
 

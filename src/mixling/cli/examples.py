@@ -31,7 +31,10 @@ EXAMPLES = {
     "models": ("mixling models",),
     "pretrain": ("mixling pretrain messages.csv --text message -o pretrained/",),
     "generate": ('mixling generate rewriter/ "where is my parcel"',),
-    "inspect": ("mixling inspect model/ -o pictures/",),
+    "inspect": (
+        "mixling train messages.csv --text message --label topic --model mixling-mixer --epochs 1 -o mixer/",
+        'mixling inspect mixer/ --maps "where is my parcel" -o maps.png',
+    ),
     "cost": ("mixling cost mixling-small --lengths 64",),
 }
 """Commands on the files of `mixling sample`, on the packaged model `demo`, and on what the other examples make."""

@@ -13,16 +13,18 @@ from mixling.notebook import html_page
 from mixling.text.encoder import Text
 
 _LISTED = 8  # words with their effects, below the text
-# Red raises and blue lowers, as SHAP has it: the two can be told apart by color-blind readers.
-_RAISES = (214, 60, 50)
-_LOWERS = (40, 105, 210)
+# Blue is for the answer and orange against it, as on the pages of the server and of the browser: color-blind readers
+# can tell the two apart, and neither reads as an alarm.
+_FOR = (26, 106, 208)
+_AGAINST = (232, 120, 20)
+_OPACITY = 0.6  # of the strongest; text on it has a contrast above 4.5, black on white and white on black
 _STYLE = """
-body { font: 16px/1.7 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
-section { border-top: 1px solid #ccc; padding: .5rem 0 1rem }
+body { font: 16px/1.7 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+section { border-top: 1px solid #8888; padding: .5rem 0 1rem }
 p { margin: .4rem 0; overflow-wrap: anywhere; white-space: pre-wrap }
-.note { color: #666; font-size: 85% }
+.note { opacity: .8; font-size: 85% }
 mark { color: inherit; border-radius: 3px; padding: .1em 0 }
-b.explained { outline: 2px solid #222; border-radius: 3px }
+b.explained { outline: 2px solid; border-radius: 3px }
 """
 
 
@@ -131,8 +133,8 @@ _TRUNCATED = "the text is longer than the model's maximum; its end was ignored"
 
 
 def explanation_page(explanations: Sequence[Explanation], *, title: str) -> str:
-    """Return a complete page that loads nothing; the effect of a word is shown when the pointer is on it."""
-    note = '<p class="note">Red words raise the score of the answer, blue words lower it.</p>'
+    """Return a complete page that loads nothing; effects are below the text, and where the pointer is."""
+    note = '<p class="note">Blue words raise the score of the answer, orange words lower it.</p>'
     return html_page(title, "\n".join([note, *map(html_section, explanations)]), _STYLE)
 
 
@@ -155,14 +157,17 @@ def html_section(explanation: Explanation) -> str:
         lines.append(f"<p>{''.join(pieces)}{html.escape(source[end:])}</p>")
     for column in explanation.columns:
         lines.append(f"<p>{_mark(html.escape(_shown(column)), column.effect, strongest)} {column.effect:+.3f}</p>")
+    if top := [word for word in explanation.top(_LISTED) if word.effect]:
+        listed = ", ".join(f"{word.effect:+.3f} {printable(word.word)}" for word in top)
+        lines.append(f'<p class="note">{html.escape(listed)}</p>')
     if explanation.truncated:
         lines.append(f'<p class="note">{_TRUNCATED}</p>')
     return f"<section>{''.join(lines)}</section>"
 
 
 def _mark(content: str, effect: float, strongest: float) -> str:
-    rgb = ",".join(map(str, _RAISES if effect > 0 else _LOWERS))
-    style = f"background:rgba({rgb},{0.75 * abs(effect) / strongest:.2f})"
+    rgb = ",".join(map(str, _FOR if effect > 0 else _AGAINST))
+    style = f"background:rgba({rgb},{_OPACITY * abs(effect) / strongest:.2f})"
     return f'<mark style="{style}" title="{effect:+.3f}">{content}</mark>'
 
 
@@ -211,9 +216,9 @@ def _painted(source: str, words: list[tuple[int, WordEffect]], explained: int | 
         if index == explained:
             spelled = f"\x1b[1;4m{spelled}\x1b[0m"
         elif (fraction := abs(word.effect) / strongest) >= 0.05:
-            color = _RAISES if word.effect > 0 else _LOWERS
+            color = _FOR if word.effect > 0 else _AGAINST
             # Mixed with white under black letters, so that it is readable on dark and light terminals.
-            red, green, blue = (round(255 - fraction * 0.75 * (255 - part)) for part in color)
+            red, green, blue = (round(255 - fraction * _OPACITY * (255 - part)) for part in color)
             spelled = f"\x1b[30;48;2;{red};{green};{blue}m{spelled}\x1b[0m"
         pieces += [source[end : word.start], spelled]
         end = word.end
