@@ -1,6 +1,18 @@
 """`python -m mixling`, and `torchrun -m mixling`, are the command `mixling`."""
 
-from mixling.cli.main import run
+import signal
+
+
+def run() -> None:
+    """Run the command; Ctrl-C while its modules are imported ends it at once, as there is nothing to put in order."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from mixling.cli.main import run as run_command
+
+    signal.signal(signal.SIGINT, before)
+    run_command()
+
 
 if __name__ == "__main__":
     run()

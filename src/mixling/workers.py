@@ -72,7 +72,7 @@ class Worker:
     def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
         self.connection, its = SPAWN.Pipe()
         self.process = SPAWN.Process(target=target, args=(its, *arguments), daemon=True)
-        with _interrupts_blocked():
+        with interrupts_blocked():
             self.process.start()
         its.close()  # so that the end of the process closes the connection
 
@@ -111,7 +111,7 @@ class Worker:
 
 
 @contextlib.contextmanager
-def _interrupts_blocked() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Start processes that Ctrl-C, which reaches them, too, does not end with a traceback while they import modules."""
     if not hasattr(signal, "pthread_sigmask"):
         yield

@@ -83,3 +83,18 @@ def test_bytes_that_the_locale_cannot_decode_are_no_text(tmp_path: Path) -> None
 )
 def test_the_line_names_what_is_lacking(error: BaseException, line: str) -> None:
     assert explained(error) == line
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
+def test_an_interrupt_while_modules_are_imported_is_no_traceback() -> None:
+    code = (
+        "import os, signal, sys\n"
+        "class Finder:\n"
+        "    def find_spec(name, *_):\n"
+        "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Finder)\n"
+        "from mixling.__main__ import run\n"
+        "run()"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (-2, "", "")

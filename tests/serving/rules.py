@@ -90,7 +90,8 @@ RULES: list[tuple[bytes, list[int]]] = [
     (post(CHUNKED, CHUNKS + b"0\r\n\r\n", version=b"1.0"), [400]),
     *((post(b"Transfer-Encoding: " + value + b"\r\n", CHUNKS + b"0\r\n\r\n"), [status]) for value, status in
       ((b"gzip, chunked", 415), (b"GZIP,chunked", 415), (b"x, chunked", 501), (b"identity, chunked", 501),
-       (b"identity", 501), (b"chunked;a=b", 501), (b"xchunked", 501), (b'"chunked"', 501), (b",chunked", 501),
+       (b"identity", 400), (b"gzip", 400), (b"chunked;a=b", 400), (b"xchunked", 400), (b'"chunked"', 400),
+       (b",chunked", 501),
        (b"", 400), (b"chunked,", 400), (b"chunked\r\nTransfer-Encoding: chunked", 400), (b"chunked, identity", 400),
        (b"chunked, chunked", 400))),
     (post(b"Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n", CHUNKS + b"0\r\n\r\n"), [415]),
@@ -117,6 +118,10 @@ RULES: list[tuple[bytes, list[int]]] = [
       (b"close", b"CLOSE", b"keep-alive, close", b"keep-alive\r\nConnection: close")),
     *((b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n" + line + b"\r\n" + GET + b"\r\n", [200]) for line in
       (b"", b"Connection: keep-alive\r\n")),  # HTTP/1.0 is answered, and nothing is kept for it
+    (GET + b"TE: trailers\r\nConnection: TE\r\n\r\n", [200]),
+    (b"GET /healthz HTTP/1.1\r\n X: y\r\nHost: localhost\r\n\r\n", [400]),
+    (b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", [414]),
+    (b"GET /" + b"a" * 30_000 + b" HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 9_000 + b"\r\n", [431]),
     (GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET + b"\r\n", [200]),
     (GET + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n", [200]),
     # With content, too, which Java's client sends beside a wish for HTTP/2.
@@ -129,3 +134,54 @@ RULES: list[tuple[bytes, list[int]]] = [
     ((GET + b"\r\n") * 500 + b"junk\r\n\r\n", [200] * 500 + [400]),
     (post() * 40 + GET + b"Host: a\r\n\r\n", [200] * 40 + [400]),
 ]  # fmt: skip
+
+
+def one(line: bytes, host: bytes = b"localhost") -> bytes:
+    return line + b"\r\nHost: " + host + b"\r\n\r\n"
+
+
+# What RFC 9112 demands of a server that gets a request, each with a request above.
+MUSTS: dict[str, bytes] = {
+    "2.2: a bare CR is invalid": one(b"GET /a\rb HTTP/1.1"),
+    "2.2: an empty line before a request is ignored": b"\r\n\r\n" + GET + b"\r\n",
+    "2.2: space before the first field is refused": b"GET /healthz HTTP/1.1\r\n X: y\r\nHost: localhost\r\n\r\n",
+    "2.3: the version is in capitals": one(b"GET /healthz http/1.1"),
+    "3: an invalid request line is refused": one(b"GET HTTP/1.1"),
+    "3: a target that is too long gets 414": one(b"GET /" + b"a" * 70_000 + b" HTTP/1.1"),
+    "3.1: methods are in capitals": one(b"get /healthz HTTP/1.1"),
+    "3.2: a target has no space": one(b"GET /a b HTTP/1.1"),
+    "3.2: HTTP/1.1 has a Host": b"GET /healthz HTTP/1.1\r\n\r\n",
+    "3.2: only one": b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
+    "3.2: a sound one": one(b"GET /healthz HTTP/1.1", b"a b"),
+    "3.2.2: a whole address is a target": one(b"GET http://localhost/healthz HTTP/1.1"),
+    # It is not answered under the name of the target alone, as the section wants: both must be known.
+    "3.2.2: its name counts": one(b"GET http://evil.example/healthz HTTP/1.1"),
+    "3.2.3: an authority is for CONNECT": one(b"CONNECT a:1 HTTP/1.1"),
+    "5: a line has a colon": GET + b"abc\r\n\r\n",
+    "5.1: no space before a colon": GET + b"a\t: b\r\n\r\n",
+    "5.1: space around a value is no part of it": post(b"Content-Length:  25\r\n"),
+    "5.2: a folded line is refused": GET + b"a: b\r\n c\r\n\r\n",
+    "6.1: HTTP/1.0 has no Transfer-Encoding": post(CHUNKED, CHUNKS + b"0\r\n\r\n", version=b"1.0"),
+    "6.1: an unknown one gets 501": post(b"Transfer-Encoding: x, chunked\r\n", CHUNKS + b"0\r\n\r\n"),
+    "6.1: one with a length is refused": post(b"Content-Length: 25\r\n" + CHUNKED, CHUNKS + b"0\r\n\r\n"),
+    "6.3: the last one is chunked": post(b"Transfer-Encoding: gzip\r\n", CHUNKS + b"0\r\n\r\n"),
+    "6.3: a length is a number": post(b"Content-Length: 25, 25\r\n"),
+    "6.3: lengths do not differ": post(b"Content-Length: 25\r\nContent-Length: 24\r\n"),
+    "6.3: without one there is no body": GET + b"\r\n",
+    "7.1: chunks are read": post(CHUNKED, CHUNKS + b"0\r\n\r\n"),
+    "7.1: sizes do not overflow": post(CHUNKED, b"10000000000000019\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "7.1.1: unknown extensions are ignored": post(CHUNKED, b"19;a=b\r\n" + BODY + b"\r\n0\r\n\r\n"),
+    "7.1.2: trailers are no headers": post(
+        CHUNKED, CHUNKS + b"0\r\nHost: evil.example\r\nExpect: 100-continue\r\n\r\n"
+    ),
+    "7.4: TE is for answers": GET + b"TE: trailers\r\nConnection: TE\r\n\r\n",
+    "9.3: HTTP/1.0 keeps nothing": b"GET /healthz HTTP/1.0\r\nHost: localhost\r\n\r\n" + GET + b"\r\n",
+    "9.3.2: answers are in the order of requests": post() * 40 + GET + b"Host: a\r\n\r\n",
+    "9.6: nothing is answered after close": GET + b"Connection: close\r\n\r\n" + GET + b"\r\n",
+    "9.8: TLS is not HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "RFC 9110, 7.8: Upgrade may be ignored": GET + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n\r\n",
+    "RFC 9110, 9.1: HEAD is answered": one(b"HEAD /healthz HTTP/1.1"),
+    "RFC 9110, 10.1.1: 100 is sent, or the answer": post(b"Expect: 100-continue\r\nContent-Length: 25\r\n"),
+    "RFC 9110, 10.1.1: not to HTTP/1.0": post(b"Expect: 100-continue\r\nContent-Length: 25\r\n", version=b"1.0"),
+    "RFC 9110, 15.6.6: other versions get 505": one(b"GET /healthz HTTP/2.0"),
+}

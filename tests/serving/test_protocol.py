@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 
 from mixling.serving import LimitedProtocol, ServerSettings, Service
 
-from .rules import CHUNKED, CHUNKS, GET, RULES, post
+from .rules import CHUNKED, CHUNKS, GET, MUSTS, RULES, post
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "model-v1.onnx"
 KEY = "a-key-of-more-than-16-characters"
@@ -73,6 +73,11 @@ def statuses(answer: bytes) -> list[int]:
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(scenario())  # type: ignore[arg-type]
+
+
+def test_each_must_has_a_request() -> None:
+    requests = {request for request, _ in RULES}
+    assert {must for must, request in MUSTS.items() if request not in requests} == set()
 
 
 @pytest.mark.parametrize("size", [1 << 20, 1000, 7, 1])
@@ -160,7 +165,7 @@ def test_no_part_of_a_request_is_without_an_end(name: str, key: bool, tmp_path: 
             answer = b""
             with contextlib.suppress(ConnectionError):
                 answer = await reader.read(1000)
-            assert statuses(answer) in ([431], [401], [401, 431])
+            assert statuses(answer) in ([414 if name == "a target" else 431], [401], [401, 431])
             writer.transport.abort()
         assert sent < 4_000_000
 

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -272,3 +273,16 @@ def test_a_mistake_is_one_line(paths: dict[str, Path], options: list[str], says:
     assert done.stderr.startswith("error: ")
     assert says in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="there are no such signals")
+def test_an_interrupt_does_not_reach_a_worker_that_imports_its_modules(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mixling.serving import server
+
+    masks = []
+    started = lambda process: masks.append(signal.pthread_sigmask(signal.SIG_BLOCK, []))  # noqa: E731
+    monkeypatch.setattr(server.SPAWN.Process, "start", started)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server._Workers(None, listener, count=1, verbose=False)._start()  # type: ignore[arg-type]
+    assert signal.SIGINT in masks[0]
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])

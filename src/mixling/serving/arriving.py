@@ -69,6 +69,7 @@ class SteppedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.url = b""
         self._rest = memoryview(b"")  # received and not parsed
         self.ended = self.pauses = False
         self._late = False  # there is more, though it has ended
@@ -129,6 +130,8 @@ class SteppedProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(piece)
             if self._head_bytes > self.max_header:
+                if 2 * len(self.url) > self.max_header:
+                    raise Problem(414, f"a target of more than {self.max_header // 2:,} bytes")
                 raise Problem(431, f"headers, or trailers, of more than {self.max_header:,} bytes")
         except httptools.HttpParserUpgrade as error:  # no other protocol is spoken here
             if self._ignores_upgrade:

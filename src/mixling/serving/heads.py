@@ -29,12 +29,15 @@ def check_encodings(encodings: Sequence[bytes], version: str) -> None:
     """Check the values of Transfer-Encoding (at least one), in lower case.
 
     Raises:
-        Problem: HTTP/1.0 has none (400); chunked is the only one that is accepted (415, 501).
+        Problem: HTTP/1.0 has none, or the last one is not chunked, so that nobody knows where the body ends (400);
+            chunked is the only one that is accepted (415, 501).
     """
     if version == "1.0":
         raise Problem(400, "HTTP/1.0 has no Transfer-Encoding")
     if list(encodings) != [b"chunked"]:
         found = b", ".join(encodings)
+        if found.rpartition(b",")[2].strip() != b"chunked":
+            raise Problem(400, f"Transfer-Encoding: {found.decode('latin-1')}: the last one must be chunked")
         status = 415 if _COMPRESSED.search(found) else 501
         raise Problem(status, f"Transfer-Encoding: {found.decode('latin-1')}: only chunked is accepted")
 

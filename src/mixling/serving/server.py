@@ -30,7 +30,7 @@ from mixling.serving.app import Service
 from mixling.serving.metrics import FOLDER_VARIABLE, keep_counts
 from mixling.serving.protocol import LimitedProtocol
 from mixling.serving.settings import ServerSettings
-from mixling.workers import SPAWN, end_with_parent
+from mixling.workers import SPAWN, end_with_parent, interrupts_blocked
 
 _LOG = logging.getLogger("mixling.serving")
 _BACKLOG = 2048
@@ -286,7 +286,8 @@ class _Workers:
     def _start(self) -> BaseProcess:
         arguments = (self._settings, self._listener, self._verbose, self._started)
         worker = SPAWN.Process(target=_work, args=arguments, name="mixling-worker")
-        worker.start()
+        with interrupts_blocked():  # there, too: Ctrl-C reaches all processes, and this one ends them
+            worker.start()
         return worker
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
