@@ -3,16 +3,16 @@
 import signal
 
 
-def run() -> None:
+def main() -> None:
     """Run the command; Ctrl-C while its modules are imported ends it at once, as there is nothing to put in order."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from mixling.cli.main import run as run_command
+    from mixling.cli.main import run
 
     signal.signal(signal.SIGINT, before)
-    run_command()
+    run()
 
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -93,8 +93,8 @@ def test_an_interrupt_while_modules_are_imported_is_no_traceback() -> None:
         "    def find_spec(name, *_):\n"
         "        if name == 'typer': os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder)\n"
-        "from mixling.__main__ import run\n"
-        "run()"
+        "from mixling.__main__ import main\n"
+        "main()"
     )
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (-2, "", "")
