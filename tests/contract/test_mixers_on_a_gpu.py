@@ -99,3 +99,18 @@ def test_32768_tokens_need_bounded_memory(positions: dict[str, int] | None) -> N
     torch.cuda.reset_peak_memory_stats()
     mixer(x).sum().backward()
     assert torch.cuda.max_memory_allocated() < (1 if positions is None else 8) << 30
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_in_half_precision_texts_by_lengths_are_the_processor_s(causal: bool) -> None:
+    torch.manual_seed(0)
+    mixer = Attention(dim=64, num_heads=2, causal=causal).train()
+    x = torch.randn(3, 300, 64)
+    mask = torch.arange(300) < torch.tensor([300, 1, 170])[:, None]
+    found = []
+    for device, precision in ((torch.device("cpu"), torch.float64), (torch.device(DEVICE), torch.bfloat16)):
+        one, tokens = copy.deepcopy(mixer).to(device, precision), x.to(device, precision).requires_grad_()
+        y = one(tokens, mask.to(device))[mask.to(device)]
+        found.append([y.detach().cpu().double(), torch.autograd.grad(y.square().sum(), tokens)[0].cpu().double()])
+    for reference, value in zip(*found, strict=True):
+        torch.testing.assert_close(value, reference, rtol=0.0, atol=0.03 * float(reference.abs().max()))
