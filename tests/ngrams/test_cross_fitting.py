@@ -103,7 +103,7 @@ def test_a_training_on_few_examples_uses_all_of_them(tmp_path: Path) -> None:
     assert run.metrics.n == 81
     assert run.metrics.accuracy > 0.95
     assert run.best["epoch"] == 3
-    assert any(line.startswith("few examples: beside the network of all 81, two are trained on") for line in lines)
+    assert any(line.startswith("few examples: two more networks each learn one half of the 81") for line in lines)
     assert any("80 examples by models that had not seen them" in line for line in lines)
     predictor, test = Predictor(tmp_path / "m"), rows(100, 2)
     right = [

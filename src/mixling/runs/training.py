@@ -153,9 +153,9 @@ def fit(
             data = with_validation(data, examples.validation, examples.task)
         if examples.folds is not None and not alone:
             run.log(
-                f"few examples: beside the network of all {len(examples.folds):,}, two are trained on a half each and "
-                f"answer for the other; {'metrics and ' * judged_crosswise}weights of network and n-grams are of these "
-                "answers (--set ngrams.cross_fit=false omits them)"
+                f"few examples: two more networks each learn one half of the {len(examples.folds):,} and answer the "
+                f"other. These answers give {'the metrics, and ' * judged_crosswise}the weights of network and n-grams "
+                "(--set ngrams.cross_fit=false skips this)"
             )
         trainer = None
         begun = time.monotonic()
