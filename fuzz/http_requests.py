@@ -188,8 +188,8 @@ def statuses(answer: bytes, methods: list[bytes]) -> list[int]:
 def by_h11(data: bytes) -> list[Request]:
     """Return the requests that h11 reads in the same bytes, up to the first fault.
 
-    It refuses empty lines before a request, which servers should ignore (RFC 9112, 2.2), and several spaces in its first
-    line, which they may take for one (section 3), so it does not see them.
+    It refuses empty lines before a request, which servers should ignore (RFC 9112, 2.2), and several spaces in its
+    first line, which they may take for one (section 3), so it does not see them.
     """
     out: list[Request] = []
     while data := data.lstrip(b"\r\n"):

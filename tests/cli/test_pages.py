@@ -93,6 +93,7 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
 def masked(text: str) -> list[str]:
     """The lines with numbers, durations and labels of the sample replaced, and spaces joined."""
     for pattern, mask in (
+        (r"\S+/demo\.onnx", "demo.onnx"),
         (r"\d+ [hm] \d+ [ms]\b", "# s"),
         (r"[+-]?\d[\d.,]*", "#"),
         (r"always '\w+'", "always"),

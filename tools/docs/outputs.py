@@ -13,9 +13,11 @@ import tempfile
 from collections.abc import Iterator, Set
 from pathlib import Path
 
+import mixling
 from mixling.cli.examples import EXAMPLES
 
 FILE = Path(__file__).with_suffix(".json")
+SAMPLES = Path(mixling.__file__).parent / "samples"  # the folder of the packaged model, elsewhere another one
 LINES = 12  # of an output that are shown
 # Commands that serve until they are stopped, or need an account or a folder that no other example makes.
 WITHOUT = {"label", "serve", "push", "generate"}
@@ -31,7 +33,8 @@ def outputs(folder: Path, names: Set[str]) -> Iterator[tuple[str, list[str]]]:
             done = subprocess.run(command, shell=True, cwd=folder, text=True, capture_output=True, check=False)
             if done.returncode:
                 raise ValueError(f"{line}: {done.stderr}")
-            printed = [text.rstrip() for text in (done.stdout or done.stderr).splitlines()]
+            lines = (done.stdout or done.stderr).replace(str(SAMPLES), "SAMPLES").splitlines()
+            printed = [text.rstrip() for text in lines]
             yield line, printed[:LINES] + ["..."] * (len(printed) > LINES)
 
 

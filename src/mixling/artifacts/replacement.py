@@ -46,7 +46,8 @@ def commit(folder: Path) -> None:
     """
     try:
         for path in _files(folder / NEXT):
-            _sync(path)
+            with path.open("rb+" if os.name == "nt" else "rb") as file:
+                os.fsync(file.fileno())
     except OSError as error:
         raise StorageError(f"{folder / NEXT}: could not be written: {error.strerror or error}") from error
     write_atomic(folder / NEXT / COMPLETE, "")
@@ -129,8 +130,3 @@ def _put(source: Path, target: Path, *, by: Path) -> None:
     remove(by)
     link(source, by)
     move(by, target)
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb+" if os.name == "nt" else "rb") as file:
-        os.fsync(file.fileno())

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from mixling.data.label_remarks import conflict_line, conflicting
     from mixling.data.readers import STDIN, RowBlock, read_row_blocks, read_rows
     from mixling.data.readers.lines import MAX_LINE
-    from mixling.data.readers.rows import OnBadRow, Row
+    from mixling.data.readers.rows import OnBadRow as OnBadRow
+    from mixling.data.readers.rows import Row
     from mixling.data.similar_labels import with_escapes
     from mixling.data.splits import assign_folds, check_labels, few_per_label, split_validation
     from mixling.data.unlabeled import choose_texts, fragments, read_unlabeled, split_sentences

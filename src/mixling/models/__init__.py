@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from mixling.models.embedding import ProjectionEmbedding
     from mixling.models.encoder import Encoder
     from mixling.models.heads import PoolingHead, TokenHead
-    from mixling.models.model import Model, count_parameters
+    from mixling.models.model import Model
+    from mixling.models.model import count_parameters as count_parameters
     from mixling.models.network import TorchNetwork, as_torch
     from mixling.models.tensors import restore_weights, tensors_of, weights_of
 

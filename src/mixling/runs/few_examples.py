@@ -34,7 +34,10 @@ class CrossValidation(LabeledValidation):
     def __init__(
         self, examples: LabeledExamples, data: LabeledData, crossed: CrossFitted | None, export: Export
     ) -> None:
-        rows = _rows(examples)
+        rows = examples.train
+        if examples.folds is not None and len(examples.folds) > len(rows):
+            parts = (examples.train, examples.validation)
+            rows = Dataset.from_examples((one for part in parts for one in part), texts=rows.schema.texts)
         targets = data.validation_task.targets(rows.targets)
         encoded = TextSet(rows, data.train.encoder)
         super().__init__(replace(data, validation=encoded, validation_targets=targets), rows)
@@ -77,11 +80,3 @@ class CrossValidation(LabeledValidation):
             return Predictor(content).text_logits([texts[int(index)] for index in held])
 
         return list(self._crossed.logits(predict))
-
-
-def _rows(examples: LabeledExamples) -> Dataset:
-    assert examples.folds is not None, "the examples are not few"
-    if len(examples.folds) == len(examples.train):
-        return examples.train
-    rows = [one for part in (examples.train, examples.validation) for one in part]
-    return Dataset.from_examples(rows, texts=examples.train.schema.texts)

@@ -23,7 +23,7 @@ from mixling.lazy import lazy_imports
 from mixling.registry import Registry
 
 if TYPE_CHECKING:
-    from mixling.tasks.base import Task
+    from mixling.tasks.base import Task as Task
     from mixling.tasks.classification import Classification, LabelReader
     from mixling.tasks.multi_label import MultiLabel
     from mixling.tasks.objective import NO_TARGET, LossConfig
