@@ -151,11 +151,9 @@ def _data(data: Mapping[str, Any] | None, sources: Mapping[str, Any]) -> str:
         return ""
     names = ", ".join(code(Path(name).name) for name in sources["train"])
     held = "of the files named for validation" if sources["validation"] else "that were set aside"
-    used = (
-        ""
-        if data.get("cross_validated", False)
-        else f"; {data['validation']:,} examples {held} were used for validation"
-    )
+    used = f"; {data['validation']:,} examples {held} were used for validation"
+    if data.get("cross_validated", False):
+        used = ""
     return _part("data", of=f" of {names}" if names else "", training=data["training"], validation=used) + "\n"
 
 
