@@ -34,9 +34,8 @@ def device_of(model: nn.Module, data: TrainingData, config: TrainConfig, log: Lo
         return torch.device("cpu" if config.device == "auto" else config.device)
     sample = np.arange(min(_SAMPLE, len(data)))
     inputs, *_ = data.batch(sample, sample, seed=0, step=0)
-    operations = (
-        6 * multiplied_weights(model) * inputs.num_tokens / len(sample) * config.batch_size
-    )  # forward, and twice for gradients
+    weights = multiplied_weights(model)
+    operations = 6 * weights * inputs.num_tokens / len(sample) * config.batch_size  # forward, and twice for gradients
     kind, other = ("cuda", "cpu") if operations >= GPU_OPERATIONS else ("cpu", "cuda")
     log(
         f"device: {kind}, as a step has about {operations / 1e9:.3g} billion operations and a GPU is used from "
