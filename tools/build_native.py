@@ -93,7 +93,12 @@ def compiler_works() -> bool:
 
 
 class BuildNative(build_ext):
-    """Compiles extension modules, by Zig where no other compiler works."""
+    """Compiles extension modules side by side, by Zig where no other compiler works."""
+
+    def initialize_options(self) -> None:
+        """Let each processor compile a module."""
+        super().initialize_options()
+        self.parallel = True
 
     def build_extensions(self) -> None:
         """Compile all modules that are older than their sources.

@@ -94,7 +94,7 @@ def install(extras):
     name = "" if extras == "base" else f"[{extras}]"
     print(f"installing mixling{name} into {VENV}{slow}", flush=True)
     install_builders(python)  # `make native` builds in place
-    pip(python, "-e", f".{name}")
+    pip(python, "--no-build-isolation", "-e", f".{name}")
     with open(stamp, "w") as file:
         file.write(" ".join([digest, extras, *(before[1:] if before[:1] == [digest] else ())]))
 
