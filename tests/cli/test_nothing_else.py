@@ -192,18 +192,23 @@ def test_tags_are_reported_by_spans_and_questions_by_f1(call: Call, tmp_path: Pa
     assert re.search(r"questions_test.jsonl:\d+: is .*, answered ", done.out)
 
 
-def test_what_the_rows_do_not_say_is_asked_for(call: Call, tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["train", "compare", "audit", "tune"])
+def test_what_the_rows_do_not_say_is_asked_for(
+    command: str, call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     rows = ["body,colour,size", *(f"a text of many words {n},{'red' if n % 2 else 'blue'},{n % 3}" for n in range(40))]
     (tmp_path / "a.csv").write_text("\n".join(rows))
-    done = call("train", tmp_path / "a.csv")
-    assert (done.code, done.out) == (2, "")
+    done = call(command, tmp_path / "a.csv")
+    assert (done.code, done.out, [*tmp_path.iterdir()]) == (2, "", [tmp_path / "a.csv"])
     first, *commands = done.err.splitlines()
     assert first.endswith(
         "the label may be column 'colour' (2 different values: blue, red), 'size' (3 different values: 0, 1, 2); "
         "choose one:"
     )
-    assert [shlex.split(command)[-2:] for command in commands] == [["--label", "colour"], ["--label", "size"]]
-    assert all(shlex.split(command)[3:5] == ["--text", "body"] for command in commands)
+    found = [shlex.split(line) for line in commands]
+    assert [words[-2:] for words in found] == [["--label", "colour"], ["--label", "size"]]
+    assert all(words[:2] + words[3:5] == ["mixling", command, "--text", "body"] for words in found)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +292,7 @@ def test_a_question_is_answered_on_a_terminal(tmp_path: Path) -> None:
     rows = ["body,colour,size", *(f"a text of many words {n},{'red' if n % 2 else 'blue'},{n % 3}" for n in range(40))]
     (tmp_path / "a.csv").write_text("\n".join(rows))
     code = "from mixling.cli.guessing import with_columns; from mixling.cli.train_options import TrainOptions\n"
-    code += "print('chosen', with_columns(TrainOptions(files=['a.csv']), 'train')[0].label)"
+    code += "print('chosen', with_columns(TrainOptions(files=['a.csv']), 'train').label)"
     pid, terminal = pty.fork()
     if not pid:
         os.chdir(tmp_path)

@@ -64,7 +64,7 @@ def mistake_lines(predictor: Predictor, examples: Sequence[Example], answers: Se
     if not found:
         return
     color = has_color()
-    yield "most confident mistakes" + (" (red: words for the answer)" if color else "")
+    yield "most confident mistakes" + (" (blue: words for the answer)" if color else "")
     for mistake in found:
         was, answer = (printable(written(value)) for value in (mistake.example.target, mistake.answer))
         certainty = f" ({mistake.severity:.0%})" if predictor.task.has_labels else ""

@@ -1,4 +1,4 @@
-"""What `mixling train FILE` does where nothing else is given: columns, the folder of the run, and rows to test on."""
+"""What commands do where only FILE is given: columns of text and label, the folder to write, and rows to test on."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from mixling.cli.output import wrapped
 from mixling.errors import ConfigError, DataError, command_line, printable, shown
 
 if TYPE_CHECKING:
+    from mixling.cli.commands.audit import Audited
     from mixling.cli.train_options import TrainOptions
     from mixling.cli.training_options import LabeledDataOptions
     from mixling.data.guess import Guess, TableColumn
 
 _TASKS = (None, "classification", "multi_label", "regression")  # that read a text and a label
 _O = TypeVar("_O", bound="LabeledDataOptions")
+_Columns = TypeVar("_Columns", bound="LabeledDataOptions | Audited")
 _SHOWN = 4  # columns that a message names
 _LONG = 20  # characters of their values
 _FRACTION = 0.1  # of the rows that are held out to test on
@@ -29,8 +31,8 @@ _LEAST = 50  # rows; of fewer, none are held out
 _MOST = 20_000  # rows, about; more would only take longer to test on
 
 
-def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
-    """Return options with the columns of text and label, and lines that say how they were found.
+def with_columns(options: _Columns, command: str) -> _Columns:
+    """Return options with the columns of text and label, and print how they were found.
 
     On a terminal, the user is asked where the rows do not say which column it is.
 
@@ -40,20 +42,20 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     """
     named = {key for key, value in options.columns().items() if value is not None}
     if not options.files or named - {"text", "text_pair", "label", "features"} or options.task not in _TASKS:
-        return options, []
+        return options
     from mixling.config import parse
     from mixling.data.config import ColumnsConfig
     from mixling.data.guess import MOST_LABELS, guess_columns
 
     file = options.files[0]
     if file.startswith("hf:") or not Path(file).is_file():
-        return options, []
+        return options
     beside = parse(ColumnsConfig, {"features": options.columns().get("features") or ()}, where="--features").beside
     known = text_columns(options.text, options.text_pair)
     text = options.text[0] if options.text else None
     guess = guess_columns(file, text=text, text_pair=known[1:], label=options.label, beside=beside)
     if guess is None or (len(guess.label) > 1 and all(column.marks for column in guess.label)):
-        return options, []  # of the latter, the reader says how columns of 0 and 1 are given
+        return options  # of the latter, the reader says how columns of 0 and 1 are given
     if not guess.has_header and guess.text and guess.label:
         raise DataError(_without_names(guess, command, file), path=file, line=1)
     if not guess.text or not guess.label:
@@ -78,8 +80,9 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     if guess.others and "\n" not in wrapped(longer := f"{line}; not: {', '.join(guess.others)}", sys.stderr):
         line = longer
     texts = [chosen.name, *(known[1:] if pair is None else [pair.name])]
-    options = replace(options, text=texts, label=label.name, text_pair=None)
-    return options, [line]
+    if os.environ.get("RANK", "0") == "0":
+        print(wrapped(printable(line), sys.stderr), file=sys.stderr)
+    return replace(options, text=texts, label=label.name, text_pair=None)
 
 
 def _without_names(guess: Guess, command: str, file: str) -> str:
@@ -130,7 +133,7 @@ def _chosen(
 
 
 def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
-    """Return options with columns, a folder and rows to test on, where they are not given, and print which columns.
+    """Return options with columns, a folder and rows to test on, where they are not given.
 
     Rows to test on are held out unless files, options or a configuration say how rows are divided, or there are few.
 
@@ -141,14 +144,11 @@ def completed(options: TrainOptions, *, of_labels: bool) -> TrainOptions:
         ConfigError: the rows do not say which columns are meant.
     """
     given = options
-    options, lines = with_columns(options, "train")
+    options = with_columns(options, "train")
     if options.out is None and given.files:
-        options = replace(options, out=_free_folder(given.files[0]))
+        options = replace(options, out=free_folder(given.files[0], "model"))
     if of_labels and given.test_fraction is None:
         options = replace(options, test_fraction=_fraction_to_test(given, given.config, given.test))
-    if os.environ.get("RANK", "0") == "0":
-        for line in lines:
-            print(wrapped(printable(line), sys.stderr), file=sys.stderr)
     return options
 
 
@@ -171,10 +171,10 @@ def print_command(given: TrainOptions, options: TrainOptions) -> None:
         print(f"the same training, written out:\n{wrapped(command, sys.stderr)}", file=sys.stderr)
 
 
-def _free_folder(file: str) -> Path:
-    """Return a folder that does not exist, named after a file."""
+def free_folder(file: str, ending: str) -> Path:
+    """Return a folder that does not exist, named after a file: FILE-ENDING, or with a number behind it."""
     stem = file.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].split(".")[0].lstrip("-") or "data"
-    names = (Path(f"{stem}-model" + (f"-{number}" if number > 1 else "")) for number in itertools.count(1))
+    names = (Path(f"{stem}-{ending}" + (f"-{number}" if number > 1 else "")) for number in itertools.count(1))
     return next(path for path in names if not os.path.lexists(path))
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from mixling.cli.command import OUTPUT, TRAINING
+from mixling.cli.guessing import free_folder, with_columns
 from mixling.cli.options import FeatureColumns, OnBadRowOption, refuse_stdin
 from mixling.cli.output import announce, put
 from mixling.errors import ConfigError
@@ -47,7 +48,9 @@ class AuditOutput:
     """Where the report is written."""
 
     panel: ClassVar[str] = OUTPUT
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the report.")]
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder of the report [FILE-audit].")
+    ] = None
 
 
 def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -> None:
@@ -58,8 +61,10 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
     and audit.json with the numbers.
     """
     refuse_stdin("audit", [*data.files, *(data.test or [])])
-    if output.out.exists() and not output.out.is_dir():
-        raise ConfigError(f"{output.out}: is a file; give a folder with -o")
+    out = output.out or free_folder(data.files[0], "audit")
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out}: is a file; give a folder with -o")
+    data = with_columns(data, "audit")
     started = announce("audit")
     from mixling.audit.audit import AUDITED, audit
     from mixling.audit.report import PAGE_FILE, summarize, write_report
@@ -101,7 +106,7 @@ def audit_command(data: Audited, training: AuditTraining, output: AuditOutput) -
             features=columns.features,
             log=log,
         )
-    write_report(found, output.out, title=f"Audit of {', '.join(data.files)}")
+    write_report(found, out, title=f"Audit of {', '.join(data.files)}")
     put("\n".join(summarize(found)) + "\n")
     log(started.total_time())
-    log(f"report: {output.out / PAGE_FILE}")
+    log(f"report: {out / PAGE_FILE}")

@@ -15,6 +15,7 @@ import typer
 from mixling.cli.command import MODEL, OUTPUT, TRAINING
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import interruptible
+from mixling.cli.guessing import with_columns
 from mixling.cli.noise import NoiseOptions
 from mixling.cli.output import announce, put
 from mixling.cli.training_options import LabeledDataOptions, MetricOptions, read_seconds
@@ -126,6 +127,7 @@ def compare_command(options: CompareOptions) -> None:
     one text and training time in one table, and a sentence. The rows that they are compared on, from --test or a
     part that is held out of FILES, are trained on by none.
     """
+    options = with_columns(options, "compare")
     needs_torch = options.encoder is not None or "transformer" in (options.systems or "")
     started = announce("compare", loads="PyTorch" if needs_torch else "")
     from mixling.comparison.benchmark import check_folder

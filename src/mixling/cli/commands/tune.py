@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -12,7 +12,7 @@ import typer
 from mixling.cli.command import MODEL, OUTPUT, TRAINING, given_options
 from mixling.cli.completion import complete_models
 from mixling.cli.folders import refuse_file
-from mixling.cli.guessing import holding_out
+from mixling.cli.guessing import free_folder, holding_out, with_columns
 from mixling.cli.output import Stopwatch, announce, put, wrapped
 from mixling.cli.training_options import LabeledDataOptions, MetricOptions, SetOption, read_seconds
 from mixling.errors import ConfigError, Interrupted, command_line
@@ -71,7 +71,9 @@ class SearchFolder:
     """The folder of a search."""
 
     panel: ClassVar[str] = OUTPUT
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the search.")]
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="DIR", help="Folder of the search [FILE-tuned].")
+    ] = None
     resume: Annotated[
         bool,
         typer.Option("--resume", help="Continue the search in DIR; --trials, --time-budget and --jobs may change."),
@@ -81,8 +83,6 @@ class SearchFolder:
 @dataclass(frozen=True, kw_only=True)
 class TuneOptions(MetricOptions, LabeledDataOptions, TunedModels, SearchOptions, SearchFolder):
     """Options of `mixling tune`."""
-
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="DIR", help="Folder of the search.")] = field()
 
     def values(self, model: str | None) -> dict[str, Any]:
         """Return the options in the layout of `RunConfig`."""
@@ -110,29 +110,36 @@ def tune_command(options: TuneOptions) -> None:
     them. As in `mixling train`, some rows are held out before, unless --validation names files, and test that model in
     the end. `mixling tune --resume -o DIR` continues a search that was interrupted, without losing a trial.
     """
-    refuse_file(options.out)
-    if not options.resume:
-        options = holding_out(options, config=options.config)
-    if options.resume and (also := [name for name in given_options(options) if name not in _WITH_RESUME]):
-        raise ConfigError(f"--resume takes all other options from {options.out}; leave out {', '.join(also)}")
+    out = options.out
+    if options.resume:
+        if out is None:
+            raise ConfigError("--resume: name the folder of the search: mixling tune --resume -o DIR")
+        if also := [name for name in given_options(options) if name not in _WITH_RESUME]:
+            raise ConfigError(f"--resume takes all other options from {out}; leave out {', '.join(also)}")
+    else:
+        if not options.files:
+            raise ConfigError("no input; name at least one file: mixling tune FILE")
+        out = out or free_folder(options.files[0], "tuned")
+        options = with_columns(holding_out(options, config=options.config), "tune")
+    refuse_file(out)
     seconds = options.seconds
     started = announce("tune", loads="PyTorch")
     from mixling.storage import locked
     from mixling.training.interrupts import Terminated, terminations
 
     try:
-        with terminations(), locked(options.out):
-            _tune(options, seconds, started)
+        with terminations(), locked(out):
+            _tune(options, out, seconds, started)
     except KeyboardInterrupt as error:
         from mixling.tuning.tune import PLAN_FILE
 
-        resume = command_line("mixling", "tune", "--resume", "-o", options.out)
-        hint = f"resume with: {resume}" if (options.out / PLAN_FILE).exists() else "nothing was changed"
+        resume = command_line("mixling", "tune", "--resume", "-o", out)
+        hint = f"resume with: {resume}" if (out / PLAN_FILE).exists() else "nothing was changed"
         signum = signal.SIGTERM if isinstance(error, Terminated) else signal.SIGINT
         raise Interrupted(f"interrupted; {hint}", signum=signum) from None
 
 
-def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> None:
+def _tune(options: TuneOptions, out: Path, seconds: float | None, started: Stopwatch) -> None:
     from mixling.artifacts.files import TEST_FILE
     from mixling.cli.results import report_test
     from mixling.runs.data import read_splits
@@ -142,7 +149,6 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
     from mixling.tuning.report import search_summary, trial_line, write_reports
     from mixling.tuning.tune import BEST_FOLDER, Search, data_hash, open_studies, read_plan, train_best, write_plan
 
-    out = options.out
     terminal = TrainingProgress()
     if options.resume:
         plan = read_plan(out)
@@ -153,7 +159,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
         if data_hash(train, validation) != plan.data_sha256:
             raise ConfigError(f"{out}: the data are not those that the search began with; start one in another folder")
     else:
-        plan, train, validation, test = _new_plan(options, seconds, terminal)
+        plan, train, validation, test = _new_plan(options, out, seconds, terminal)
     metric = plan.metric_key.replace("_", " ")
     studies = open_studies(out, plan)
     write_plan(out, plan)
@@ -205,7 +211,7 @@ def _tune(options: TuneOptions, seconds: float | None, started: Stopwatch) -> No
 
 
 def _new_plan(
-    options: TuneOptions, seconds: float | None, terminal: Any
+    options: TuneOptions, out: Path, seconds: float | None, terminal: Any
 ) -> tuple[Plan, Dataset, Dataset, Dataset | None]:
     """Resolve the options, read the data, and check the space of each model."""
     from mixling.config import dotted, parse, read_overrides, read_toml
@@ -216,9 +222,6 @@ def _new_plan(
     from mixling.tuning.space import Dimension, check_space, default_space, read_space
     from mixling.tuning.tune import PLAN_FILE, Plan, configured, data_hash
 
-    out = options.out
-    if not options.files:
-        raise ConfigError("no input; name at least one file: mixling tune FILE -o DIR")
     if (out / PLAN_FILE).exists():
         raise ConfigError(f"{out}: holds a search; continue it with --resume, or give another folder")
     space = None if options.space is None else read_space(options.space)
