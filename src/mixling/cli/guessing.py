@@ -210,5 +210,5 @@ def _test_fraction(files: Sequence[str]) -> float:
     if len(rows) < ROWS:
         return 0.0 if len(rows) < _LEAST else _FRACTION_OF_FEW
     of_row = sum(len(str(value)) + 1 for row in rows for value in row.values.values()) / len(rows)
-    number = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) / of_row
+    number = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) / max(of_row, 1)
     return float(f"{min(_FRACTION, _MOST / max(number, 1)):.1g}")
