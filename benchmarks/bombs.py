@@ -218,7 +218,14 @@ CSV = {
     "NULs": ("text,label\n", "\0", ""),
 }
 # take time in proportion to their size, but no memory
-SLOW = ("blank lines", "rows of emoji", "rows of 100 kB", "rows of 1 MB", "a quote without an end")
+SLOW = (
+    "blank lines",
+    "rows of emoji",
+    "rows of 100 kB",
+    "rows of 1 MB",
+    "a quote without an end",
+    "metadata of sentences",
+)
 JSONL = {
     "a string without an end": ('{"text": "', "a", ""),
     "nested lists": ('{"text": ', "[", ""),
@@ -286,7 +293,7 @@ def bombs() -> Iterator[Bomb]:
             write = packed(begin, unit, end, size)
             yield Bomb(f"JSON, {size >> 20} MiB: {name}", "rows.json.gz", write, (TRAIN, PREDICT)[number % 2])
     for number, (name, (file, begin, unit)) in enumerate(LINES.items()):
-        yield Bomb(f"lines: {name}", file, packed(begin, unit), (TRAIN, PREDICT)[number % 2])
+        yield Bomb(f"lines: {name}", file, packed(begin, unit, "", size_of(name)), (TRAIN, PREDICT)[number % 2])
     for number, name in enumerate(PARQUET):
         yield Bomb(f"Parquet: {name}", "rows.parquet", parquet(name), (TRAIN, PREDICT)[number % 2])
     yield Bomb("Parquet, bulk: equal texts", "rows.parquet", parquet("equal texts"), (*PREDICT, "-o", "OUT/"))

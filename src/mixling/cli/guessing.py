@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mixling.cli.options import text_columns
 from mixling.cli.output import wrapped
-from mixling.errors import ConfigError, DataError, command_line, printable, shown
+from mixling.errors import ConfigError, DataError, command_line, printable, shown, shown_list
 
 if TYPE_CHECKING:
     from mixling.cli.train_options import TrainOptions
@@ -59,7 +59,7 @@ def with_columns(options: _O, command: str) -> tuple[_O, list[str]]:
     if not guess.text or not guess.label:
         key = "text" if not guess.text else "label"
         looks = "words that differ from row to row" if key == "text" else "values that repeat"
-        columns = ", ".join(map(shown, guess.columns))
+        columns = shown_list(guess.columns)
         if len(guess.columns) == 1:
             raise DataError(f"has one column, {columns}; a text and its label need two", path=file)
         command_for = f"{command_line('mixling', command, file)} --text COLUMN --label COLUMN"
