@@ -111,7 +111,7 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
             size = 0
         elif not comment:
             if len(parts) > MAX_COLUMNS:
-                message = f"has {len(parts):,} columns; allowed: up to {MAX_COLUMNS:,}, of which the tag is the last"
+                message = f"has {len(parts):,} columns; allowed: up to {MAX_COLUMNS:,}, the tag last"
                 raise DataError(message, path=path, line=number)
             start = start if tokens else number
             width = width or len(parts)
