@@ -213,7 +213,7 @@ def link(source: str | Path, target: str | Path) -> None:
     """
     try:
         with folder_of(source) as (name, folder), folder_of(target) as (other, into):
-            follow = os.link not in os.supports_follow_symlinks  # or what is appended later would go where a link leads
+            follow = os.link not in os.supports_follow_symlinks  # or lines added later would go where a link leads
             os.link(name, other, src_dir_fd=folder, dst_dir_fd=into, follow_symlinks=follow)
     except OSError:
         with open_regular(source) as given, atomic_file(target) as file:
