@@ -491,3 +491,14 @@ def test_a_file_that_is_added_to_has_the_permissions_of_others(tmp_path: Path) -
     finally:
         os.umask(before)
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors cannot be counted there")
+def test_no_descriptor_of_a_folder_stays_open(tmp_path: Path) -> None:
+    with locked(tmp_path / "run"):
+        counts = []
+        for number in range(3):
+            write_atomic(tmp_path / "run" / "a" / "b" / str(number), "content")
+            remove(tmp_path / "run" / "a" / "b" / str(number))
+            counts.append(len(os.listdir("/proc/self/fd")))
+    assert len(set(counts)) == 1
