@@ -217,7 +217,15 @@ CSV = {
     "quoted lines": ("text,label\n", '"' + "a\n" * 4_000_000 + '",b\n', ""),
     "NULs": ("text,label\n", "\0", ""),
 }
-SLOW = ("blank lines", "rows of emoji", "rows of 100 kB")  # take time in proportion to their size, but no memory
+# take time in proportion to their size, but no memory
+SLOW = (
+    "blank lines",
+    "rows of emoji",
+    "rows of 100 kB",
+    "rows of 1 MB",
+    "a quote without an end",
+    "metadata of sentences",
+)
 JSONL = {
     "a string without an end": ('{"text": "', "a", ""),
     "nested lists": ('{"text": ', "[", ""),
@@ -260,26 +268,32 @@ LINES = {
 }
 
 
+def size_of(name: str) -> int:
+    """Return how many bytes are decompressed."""
+    return LARGE // 50 if name in SLOW else LARGE
+
+
 def bombs() -> Iterator[Bomb]:
     """Yield all of them."""
     for number, (name, (begin, unit, end)) in enumerate(CSV.items()):
         for kind in ("gz", ("bz2", "xz", "zip")[number % 3]):
             command = (TRAIN, AUDIT, EVALUATE)[number % 3] if kind == "gz" else PREDICT
-            size = LARGE if name not in SLOW else LARGE // 50
-            yield Bomb(f"CSV, {kind}: {name}", f"rows.csv.{kind}", packed(begin, unit, end, size, kind), command)
+            write = packed(begin, unit, end, size_of(name), kind)
+            yield Bomb(f"CSV, {kind}: {name}", f"rows.csv.{kind}", write, command)
     yield Bomb("CSV: NULs, not compressed", "rows.csv", sparse("text,label\n"), TRAIN)
     yield Bomb("TSV: NULs, not compressed", "rows.tsv", sparse("text\tlabel\n"), PREDICT)
-    yield Bomb("TSV: a quote without an end", "rows.tsv.gz", packed('text\tlabel\n"', "a\tb\n", ""), TRAIN)
+    quoted = packed('text\tlabel\n"', "a\tb\n", "", size_of("a quote without an end"))
+    yield Bomb("TSV: a quote without an end", "rows.tsv.gz", quoted, TRAIN)
     for number, (name, (begin, unit, end)) in enumerate(JSONL.items()):
         kind = ("gz", "bz2", "xz", "zip")[number % 4]
-        write = packed(begin, unit, end, kind=kind)
+        write = packed(begin, unit, end, size_of(name), kind)
         yield Bomb(f"JSONL, {kind}: {name}", f"rows.jsonl.{kind}", write, (TRAIN, PREDICT)[number % 2])
     for number, (name, (begin, unit, end)) in enumerate(JSON.items()):
         for size in (LARGE, 500 << 20):  # beyond the limit, and just below it
             write = packed(begin, unit, end, size)
             yield Bomb(f"JSON, {size >> 20} MiB: {name}", "rows.json.gz", write, (TRAIN, PREDICT)[number % 2])
     for number, (name, (file, begin, unit)) in enumerate(LINES.items()):
-        yield Bomb(f"lines: {name}", file, packed(begin, unit), (TRAIN, PREDICT)[number % 2])
+        yield Bomb(f"lines: {name}", file, packed(begin, unit, "", size_of(name)), (TRAIN, PREDICT)[number % 2])
     for number, name in enumerate(PARQUET):
         yield Bomb(f"Parquet: {name}", "rows.parquet", parquet(name), (TRAIN, PREDICT)[number % 2])
     yield Bomb("Parquet, bulk: equal texts", "rows.parquet", parquet("equal texts"), (*PREDICT, "-o", "OUT/"))

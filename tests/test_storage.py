@@ -20,7 +20,7 @@ import pytest
 from mixling import ModelFileError, storage
 from mixling.artifacts.seen_rows import read_seen
 from mixling.errors import StorageError
-from mixling.folders import move, remove, remove_folder
+from mixling.folders import move, remove, remove_folder, sync_folder
 from mixling.opening import read_limited, read_regular
 from mixling.storage import (
     append,
@@ -473,3 +473,32 @@ def test_no_more_memory_is_taken_than_a_file_has(tmp_path: Path) -> None:
     tracemalloc.stop()
     with pytest.raises(OSError, match="allowed: up to 6"):
         read_regular(tmp_path / "small", 6)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="folders cannot be flushed there")
+def test_the_names_in_a_folder_are_flushed_to_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flushed: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda file: flushed.append(os.path.samestat(os.fstat(file), tmp_path.stat())))
+    sync_folder(tmp_path)
+    assert flushed == [True]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="has other permissions")
+def test_a_file_that_is_added_to_has_the_permissions_of_others(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        append(tmp_path / "file", "a")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o666
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="descriptors cannot be counted there")
+def test_no_descriptor_of_a_folder_stays_open(tmp_path: Path) -> None:
+    with locked(tmp_path / "run"):
+        counts = []
+        for number in range(3):
+            write_atomic(tmp_path / "run" / "a" / "b" / str(number), "content")
+            remove(tmp_path / "run" / "a" / "b" / str(number))
+            counts.append(len(os.listdir("/proc/self/fd")))
+    assert len(set(counts)) == 1

@@ -11,7 +11,7 @@ import os
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
 
@@ -80,6 +80,7 @@ def command_line(*words: str | Path) -> str:
 
 
 _SHOWN = 20  # choices listed in a message
+_COMPARED = 10_000  # choices that are compared with what was got: a million columns would take a minute
 _CHARACTERS = 80  # of a value quoted in a message
 
 
@@ -109,6 +110,12 @@ _NEAR = 0.5
 _VERY_NEAR = 0.75
 
 
+def shown_list(values: Sequence[object]) -> str:
+    """Return the first of some values, each as `shown` writes it, and how many more there are."""
+    more = f" and {len(values) - _SHOWN:,} more" if len(values) > _SHOWN else ""
+    return ", ".join(map(shown, values[:_SHOWN])) + more
+
+
 def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "", cutoff: float = _NEAR) -> str:
     """Suggest the most similar allowed word, and list the choices if they are few or none is very similar.
 
@@ -119,11 +126,12 @@ def near_miss(word: str, allowed: Iterable[str], *, prefix: str = "", cutoff: fl
     from difflib import get_close_matches
 
     choices = list(map(str, allowed))
-    close = get_close_matches(word, choices, n=1, cutoff=cutoff)
+    compared = choices[:_COMPARED]
+    close = get_close_matches(word, compared, n=1, cutoff=cutoff)
     hint = f"did you mean {prefix + close[0]!r}? " if close else ""
-    if len(choices) > _FEW and get_close_matches(word, choices, n=1, cutoff=_VERY_NEAR):
+    if len(choices) > _FEW and get_close_matches(word, compared, n=1, cutoff=_VERY_NEAR):
         return f"{hint}({len(choices)} are allowed)"
     if len(choices) > _SHOWN:
-        listed = get_close_matches(word, choices, n=_SHOWN, cutoff=0)
+        listed = get_close_matches(word, compared, n=_SHOWN, cutoff=0)
         return f"{hint}allowed: {', '.join(listed)} and {len(choices) - len(listed)} more"
     return f"{hint}allowed: {', '.join(choices)}" if choices else "nothing is allowed here"

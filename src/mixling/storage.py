@@ -206,14 +206,15 @@ def append(path: str | Path, text: str) -> None:
 
 
 def link(source: str | Path, target: str | Path) -> None:
-    """Give a file a second name; where the file system has no such links, copy it.
+    """Give a file, or a symbolic link itself, a second name; where the file system has no such links, copy it.
 
     Raises:
         StorageError: the file cannot be written, or within a folder that is locked a link stands for its folder.
     """
     try:
         with folder_of(source) as (name, folder), folder_of(target) as (other, into):
-            os.link(name, other, src_dir_fd=folder, dst_dir_fd=into)
+            follow = os.link not in os.supports_follow_symlinks  # or lines added later would go where a link leads
+            os.link(name, other, src_dir_fd=folder, dst_dir_fd=into, follow_symlinks=follow)
     except OSError:
         with open_regular(source) as given, atomic_file(target) as file:
             shutil.copyfileobj(given, file)

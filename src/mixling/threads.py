@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 from threadpoolctl import threadpool_limits
 
+from mixling.workers import usable_cores
+
 _limit: int | None = None
 
 
@@ -19,9 +21,7 @@ def num_threads() -> int:
         return number
     if _limit is not None:
         return _limit
-    wanted = os.environ.get("OMP_NUM_THREADS", "")
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(wanted) if wanted.isdecimal() and int(wanted) else here
+    return usable_cores()
 
 
 def has_gpu() -> bool:

@@ -21,7 +21,8 @@ from mixling.errors import Interrupted, StorageError, TrainingError
 from mixling.research import load_model
 from mixling.runs.record import held
 from mixling.runtime import ONNX_FILE
-from mixling.training import CHECKPOINT, Callback, Step
+from mixling.storage import append, locked
+from mixling.training import CHECKPOINT, HISTORY, Callback, Step
 
 # Of the old run and of the new one: some in both, some in one, one in a folder.
 OLD = (RUN_FILE, CONFIG_FILE, WEIGHTS_FILE, ONNX_FILE, "vocab.txt", "confusion.png", "corpus/train.rows")
@@ -276,3 +277,36 @@ def test_a_shared_folder_is_not_copied(tmp_path: Path) -> None:
     assert (tmp_path / "new" / "a").samefile(tmp_path / "old" / "a")
     link_folder(tmp_path / "none", tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+def test_a_link_in_the_place_of_a_file_that_is_moved_stays_a_link(finished: dict[str, Path], tmp_path: Path) -> None:
+    """A second name of what it points to would be written by whoever adds lines to the file, such as --resume."""
+    folder, precious = tmp_path / "run", tmp_path / "precious.txt"
+    shutil.copytree(finished["seed 1"], folder)
+    shutil.copytree(finished["seed 2"], folder / NEXT)
+    precious.write_text("precious")
+    (folder / NEXT / HISTORY).unlink()
+    (folder / NEXT / HISTORY).symlink_to(precious)
+    (folder / NEXT / COMPLETE).touch()
+    with locked(folder):
+        complete(folder)
+    assert (folder / HISTORY).is_symlink()
+    assert precious.stat().st_nlink == 1
+    with locked(folder), pytest.raises(StorageError, match="is a symbolic link"):
+        append(folder / HISTORY, "more")
+    assert precious.read_text() == "precious"
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_folder_is_kept_with_its_links_as_they_are(tmp_path: Path, kind: str) -> None:
+    old, elsewhere = tmp_path / "run" / "old", tmp_path / "elsewhere"
+    old.mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "precious.txt").write_text("precious")
+    (old / "link").symlink_to(elsewhere if kind == "folder" else elsewhere / "precious.txt")
+    (old / "file").write_text("a")
+    with locked(tmp_path / "run"):
+        link_folder(old, tmp_path / "run" / "new")
+    assert (tmp_path / "run" / "new" / "link").is_symlink()
+    assert (tmp_path / "run" / "new" / "file").samefile(old / "file")
+    assert (elsewhere / "precious.txt").stat().st_nlink == 1

@@ -444,6 +444,13 @@ def test_a_full_disk_behind_standard_output_is_reported(model: Path, reviews: Pa
     assert done.returncode == 2
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_behind_standard_error_changes_no_exit_code(model: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        arguments = [sys.executable, "-m", "mixling", "predict", str(model), "no.csv"]
+        assert subprocess.run(arguments, stderr=full, env=environment(), timeout=60).returncode == 2
+
+
 @pytest.mark.parametrize(
     ("command", "code", "reported"),
     [

@@ -61,6 +61,13 @@ def test_a_file_that_may_not_grow_is_one_line(tmp_path: Path) -> None:
 
 
 @linux
+def test_more_threads_than_there_are_processors(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"fine {i},good\ndull {i},bad\n" for i in range(40)))
+    done = run("-n 256", "train", "rows.csv", "--epochs", "1", "-o", "out", cwd=tmp_path, OMP_NUM_THREADS="99999999")
+    assert done.returncode == 0, done.stderr
+
+
+@linux
 def test_bytes_that_the_locale_cannot_decode_are_no_text(tmp_path: Path) -> None:
     options = {"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     done = run("-n 64", "predict", str(MODEL), "play İstanbul", cwd=tmp_path, **options)

@@ -329,3 +329,12 @@ def test_texts_that_nearly_equal_training_texts_are_told(call: Call, folder: Pat
     told = r"(\d+) of (\d+) test texts nearly equal a training text, so new texts will be harder: `mixling dedup`"
     near, looked_at = map(int, re.search(told, " ".join(done.out.split())).groups())  # type: ignore[union-attr]
     assert 0 < near <= looked_at
+
+
+def test_many_rows_without_a_value(call: Call, tmp_path: Path) -> None:
+    """Their number is guessed from how much a row has."""
+    (tmp_path / "rows.jsonl").write_text("{}\n" * 1500)
+    result = call("train", tmp_path / "rows.jsonl", "-o", tmp_path / "run")
+    assert result.code == 2
+    assert re.fullmatch(r"error: .*rows\.jsonl:1: no column 'text'; there are none; [^\n]*\n", result.err)
+    assert not (tmp_path / "run").exists()

@@ -97,6 +97,7 @@ FILES: dict[str, tuple[str, Callable[[Path], None], str]] = {
     "commas of a line": ("e.jsonl.gz", packed("", '{"a": "' + "," * 2_500_000 + '"}\n', 3 * MIB), " rows"),
     "a document of JSON": ("a.json.gz", packed("[", " ", 520 * MIB), "longer than 512 MiB"),
     "SQuAD": ("b.json.gz", packed('{"data": [{"title": "a",', " ", 520 * MIB), "is larger than 512 MiB"),
+    "columns of a token": ("d.conll.gz", packed("", "aa " * 5_000_000 + "O\n\n"), "allowed: up to 1,000"),
     "a sentence": ("a.conll.gz", packed("", "a O\n"), "a sentence of more than 100,000 tokens"),
     "a sentence of long words": ("b.conll.gz", packed("", "a" * MIB + " O\n", 100 * MIB), "more than 64 MiB"),
     "long sentences": ("c.conll.gz", packed("", "a" * (8 * MIB) + " O\n\n", 1100 * MIB), "rows"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -258,6 +259,54 @@ def test_no_answer_is_lost_by_kills(tmp_path: Path) -> None:
     kept = [line["id"] for line in lines_of(file) if line["what"] == "answer"]
     assert sorted(kept) == sorted(sent)
     assert len(kept) > 30
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends the signals of POSIX")
+@pytest.mark.parametrize(
+    ("numbers", "codes"),
+    [
+        ([signal.SIGTERM], {0}),
+        ([signal.SIGINT], {0}),
+        ([signal.SIGINT, signal.SIGINT], {0, 130, -signal.SIGINT}),
+        ([signal.SIGTERM, signal.SIGTERM], {0, -signal.SIGTERM}),
+        ([signal.SIGHUP], {-signal.SIGHUP}),
+    ],
+    ids=["TERM", "INT", "INT twice", "TERM twice", "HUP"],
+)
+def test_a_signal_while_it_answers_and_trains_ends_it_in_silence_and_loses_nothing(
+    tmp_path: Path, numbers: list[int], codes: set[int]
+) -> None:
+    """Signals of a terminal reach the process of trainings, too."""
+    file = tmp_path / "texts.txt"
+    labels = write_texts(file, 120)
+    confirmed: set[str] = set()
+    with labeling(file, start_new_session=True) as (process, port, _address):
+        client = Client(port)
+
+        def end() -> None:
+            with contextlib.suppress(ProcessLookupError):
+                for number in numbers:
+                    os.killpg(process.pid, number)
+                    time.sleep(0.1)
+
+        threading.Timer(1.5, end).start()
+        waiting: list[dict[str, Any]] = []
+        with contextlib.suppress(OSError):
+            while True:
+                status, answer = client.ask("/api/work", {"annotator": "ann", "lines": waiting, "count": 3})
+                if status != 200:
+                    break
+                confirmed |= {item["id"] for item in answer["saved"]}
+                texts = answer["texts"]
+                waiting = [client.line("answer", text=one["key"], label=labels[one["text"]]) for one in texts]
+                time.sleep(0 if texts else 0.02)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode in codes, said
+    assert "Traceback" not in said
+    kept = [line["id"] for line in lines_of(file) if line["what"] == "answer"]
+    assert len(kept) == len(set(kept))
+    assert confirmed <= set(kept)
+    assert confirmed
 
 
 @pytest.mark.skipif(os.name == "nt", reason="limits of processes")

@@ -64,9 +64,10 @@ RULES: list[tuple[bytes, list[int]]] = [
     (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", [400]),
     *((b"GET /healthz HTTP/1.1\r\nHost: " + host + b"\r\n\r\n", [400]) for host in
       (b"a b", b"local/host", b"a@localhost", b"localhost:x", b"[::1", b"::1", b"a,b", b"http://localhost", b"a\tb")),
-    *((b"GET /healthz HTTP/" + version + b"\r\nHost: localhost\r\n\r\n", [505]) for version in (b"0.9", b"2.0")),
+    *((b"GET /healthz HTTP/" + version + b"\r\nHost: localhost\r\n\r\n", [505]) for version in
+      (b"0.9", b"1.2", b"2.0", b"9.9")),
     *((b"GET /healthz HTTP/" + version + b"\r\nHost: localhost\r\n\r\n", [400]) for version in
-      (b"9.9", b"1.2", b"1", b"01.1", b"1.01", b"1,1", b"1.-1", b"1.1x", b"1.1 ")),
+      (b"1", b"01.1", b"1.01", b"1,1", b"1.-1", b"1.1x", b"1.1 ")),
     *((line + b"\r\nHost: localhost\r\n\r\n", [400]) for line in
       (b"get /healthz HTTP/1.1", b"GET /healthz http/1.1", b"GET /healthz HTTPS/1.1", b"GET\t/healthz HTTP/1.1",
        b" GET /healthz HTTP/1.1", b"GET /a b HTTP/1.1", b"GET /a\0 HTTP/1.1", b"GET /a\x7f HTTP/1.1",

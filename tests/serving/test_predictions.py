@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from starlette.testclient import TestClient
 from mixling import Predictor
 from mixling.answers import Method, conformal_scores
 from mixling.export import amend
-from mixling.serving import Service
+from mixling.serving import ServerSettings, Service
 
 TEXTS = ["play music by the beatles", "", "Weather in PARIS?", "🫨 e\u0301te\u0301 שלום <script>", "tomorrow " * 50]
 CONTEXT = "The beatles play in paris tomorrow. " * 30
@@ -276,3 +278,18 @@ def test_batched_requests_get_their_own_answers(
     assert sizes == [64, 36]  # what had arrived when the loop turned
     assert close(found, [predictor.predict_one(text).to_dict() for text in texts])
     assert service.scheduler.waiting == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+@pytest.mark.parametrize("kind", ["file", "link", "pipe"])
+def test_examples_are_a_file_of_the_models_folder(paths: dict[str, Path], tmp_path: Path, kind: str) -> None:
+    """Whoever sends a folder with a link could have a file of this machine shown; nobody waits for a pipe's writer."""
+    folder, secret = tmp_path / "folder", tmp_path / "secret"
+    folder.mkdir()
+    secret.write_text("a text\n")
+    shutil.copy(paths["intents"], folder / "model.onnx")
+    {"file": secret.rename, "link": lambda path: path.symlink_to(secret), "pipe": os.mkfifo}[kind](
+        folder / "examples.txt"
+    )
+    service = Service(ServerSettings(models=(("m", folder),)))
+    assert service.models["m"].examples == (("a text",) if kind == "file" else ())

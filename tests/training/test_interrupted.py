@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,10 @@ from mixling.training import (
     Interrupts,
     OptimConfig,
     Step,
+    Terminated,
     Trainer,
     load_checkpoint,
+    terminations,
 )
 
 pytestmark = pytest.mark.slow  # each trains, most several times
@@ -248,6 +251,55 @@ with hold():
         assert process.stdout.readline() == "ready\n"
         process.send_signal(second)
         assert process.wait(10) == -second
+
+
+@pytest.mark.skipif(os.name == "nt", reason="sends the signals of POSIX")
+@pytest.mark.parametrize("where", BUSY)
+@pytest.mark.parametrize(("first", "second"), [(signal.SIGTERM, signal.SIGINT), (signal.SIGINT, signal.SIGINT)])
+def test_the_first_of_two_signals_may_come_while_c_code_computes(where: str, first: int, second: int) -> None:
+    """No handler of Python is called before the second one."""
+    code = f"""
+import itertools, signal
+from mixling.training.interrupts import handle, raise_once
+handle(signal.SIGINT, raise_once)
+{BUSY[where]}
+with hold():
+    print("ready", flush=True)
+    sum(itertools.repeat(0))
+"""
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(0.2)
+        process.send_signal(first)
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.3)
+        process.send_signal(second)
+        try:
+            assert process.wait(10) == -second
+        finally:
+            process.kill()
+
+
+def test_an_interrupt_that_a_library_made_another_exception_of() -> None:
+    """pydantic's schemas are such a library."""
+
+    def fail(*signals: int) -> None:
+        with terminations():
+            try:
+                for number in signals:
+                    signal.raise_signal(number)
+            finally:
+                raise ValueError("a schema could not be made")
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        with pytest.raises(Terminated):
+            fail(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with pytest.raises(ValueError, match="a schema"):
+        fail()
 
 
 def test_after_the_context_signals_are_handled_as_before() -> None:

@@ -103,7 +103,7 @@ def link_folder(source: Path, target: Path) -> None:
     part = target.with_name(f".{target.name}.part")
     remove_folder(part)
     try:
-        shutil.copytree(source, part, copy_function=link)
+        shutil.copytree(source, part, symlinks=True, copy_function=link)
         move(part, target)
     except OSError as error:
         raise StorageError(f"{target}: could not be written: {error.strerror or error}") from error

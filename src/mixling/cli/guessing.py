@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mixling.cli.options import text_columns
 from mixling.cli.output import wrapped
-from mixling.errors import ConfigError, DataError, command_line, printable, shown
+from mixling.errors import ConfigError, DataError, command_line, printable, shown, shown_list
 
 if TYPE_CHECKING:
     from mixling.cli.commands.audit import Audited
@@ -61,7 +61,7 @@ def with_columns(options: _Columns, command: str) -> _Columns:
     if not guess.text or not guess.label:
         key = "text" if not guess.text else "label"
         looks = "words that differ from row to row" if key == "text" else "values that repeat"
-        columns = ", ".join(map(shown, guess.columns))
+        columns = shown_list(guess.columns)
         if len(guess.columns) == 1:
             raise DataError(f"has one column, {columns}; a text and its label need two", path=file)
         command_for = f"{command_line('mixling', command, file)} --text COLUMN --label COLUMN"
@@ -210,5 +210,5 @@ def _test_fraction(files: Sequence[str]) -> float:
     if len(rows) < ROWS:
         return 0.0 if len(rows) < _LEAST else _FRACTION_OF_FEW
     of_row = sum(len(str(value)) + 1 for row in rows for value in row.values.values()) / len(rows)
-    number = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) / of_row
+    number = sum(os.path.getsize(file) for file in files if os.path.isfile(file)) / max(of_row, 1)
     return float(f"{min(_FRACTION, _MOST / max(number, 1)):.1g}")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from types import FrameType
 
 import typer
 from typer.main import get_command
@@ -18,6 +18,7 @@ from mixling.cli.command import Command, Group, with_options
 from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError, printable
 from mixling.limits import explained
+from mixling.training.interrupts import handle, raise_once
 
 # The groups of the help. Each command is a file of that name, which imports heavy modules when the command runs.
 GROUPS = {
@@ -84,8 +85,6 @@ def run() -> None:
     Exit codes: 2 for a user's mistake, reported in one line; 128 plus the number of a signal.
     """
     open_closed_streams()
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as under nohup
-        signal.signal(signal.SIGINT, _interrupt)
     atexit.register(gc.freeze)  # skips a garbage collection over all modules at exit
     # Searching for plugins would read the metadata of every installed package at each start.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
@@ -101,6 +100,8 @@ def run() -> None:
     try:
         try:
             gc.disable()  # until a command begins: imports leave no garbage
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as under nohup
+                handle(signal.SIGINT, raise_once)
             build_app(named or COMMANDS, completion=not named)(prog_name="mixling")
         finally:
             gc.enable()
@@ -122,6 +123,10 @@ def run() -> None:
 
         _leave(f"error: this needs {module}, which is not installed: {install_command(EXTRAS[module])}", 2)
     except BaseException as error:  # panics of libraries in Rust are no exceptions
+        if (
+            signal.getsignal(signal.SIGINT) == signal.SIG_DFL
+        ):  # a library has made another exception of KeyboardInterrupt
+            _leave("interrupted", 130)
         if not (reason := explained(error)):
             raise
         _leave(f"error: {reason}", 2)
@@ -160,15 +165,9 @@ def _possible(message: str, named: Sequence[str]) -> str:
     return message if can_skip else message.removesuffix(SKIP).rstrip(" ,")
 
 
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Raise an exception; a second signal ends the process, whatever C code is doing."""
-    for either in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(either, signal.SIG_DFL)
-    raise KeyboardInterrupt
-
-
 def _leave(message: str, code: int) -> None:
-    print(printable(message, keep="\n"), file=sys.stderr)
+    with contextlib.suppress(OSError):  # of standard error on a full disk
+        print(printable(message, keep="\n"), file=sys.stderr)
     sys.exit(code)
 
 

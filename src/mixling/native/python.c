@@ -8,6 +8,7 @@
 #include <Python.h>
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -998,12 +999,44 @@ static void free_module(void *module) {
     for (int i = 0; i < 2 && rules; i++) rules_close(rules[i]);
 }
 
+#ifndef _WIN32
+static void (*handler_of_python)(int); /* notes a signal for the interpreter, which may be busy */
+
+static void note_first(int number) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGTERM, SIG_DFL);
+    handler_of_python(number);
+}
+#endif
+
+static PyObject *second_signal_ends(PyObject *module, PyObject *argument) {
+    (void)module;
+    long number = PyLong_AsLong(argument);
+    if (number == -1 && PyErr_Occurred()) return NULL;
+    if (number != SIGINT && number != SIGTERM) {
+        PyErr_SetString(PyExc_ValueError, "neither SIGINT nor SIGTERM");
+        return NULL;
+    }
+#ifndef _WIN32
+    struct sigaction action;
+    if (!sigaction((int)number, NULL, &action) && !(action.sa_flags & SA_SIGINFO) && action.sa_handler != SIG_DFL &&
+        action.sa_handler != SIG_IGN && action.sa_handler != note_first) {
+        handler_of_python = action.sa_handler;
+        action.sa_handler = note_first;
+        sigaction((int)number, &action, NULL);
+    }
+#endif
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef FUNCTIONS[] = {
     {"misspell", misspell, METH_VARARGS, "Return words with typos."},
     {"normalize", normalize, METH_VARARGS, "Return a text in lower case, in the composed form NFC, or both."},
     {"word_spans", word_spans, METH_VARARGS, "Return where the words of a text begin and end."},
     {"number", read_number, METH_O, "Return the number in a cell; NaN where it is missing, None where it is none."},
     {"date", read_date, METH_VARARGS, "Return the days of the date in a cell, and how it shows its order."},
+    /* Python calls the handler of a signal when C code returns to it, which may be never. */
+    {"second_signal_ends", second_signal_ends, METH_O, "Let a signal with a handler be the last that is handled."},
     {NULL, NULL, 0, NULL}};
 
 static PyModuleDef_Slot MODULE_SLOTS[] = {{Py_mod_exec, fill}, {0, NULL}};

@@ -25,6 +25,7 @@ _STEP = 512  # bytes that are parsed at a time: at most 19 requests
 _TURN = 2 << 10  # bytes that are parsed before other connections have their turn; a body of known length counts once
 _LINES = 256  # headers and trailers of a request
 _HEADERS = frozenset((b"host", b"content-length", b"transfer-encoding", b"expect"))  # that are looked at
+_OF_VERSION = "Invalid HTTP version"  # as httptools says of HTTP/1.2
 _CHUNK = 8  # bytes of a chunk's own lines that are no part of its head
 
 
@@ -142,7 +143,8 @@ class SteppedProtocol(HttpToolsProtocol):
             self.refuse(problem)
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self.refuse(cause if isinstance(cause, Problem) else Problem(400, f"this is not HTTP/1.1: {error}"))
+            status = 505 if str(error) == _OF_VERSION else 400
+            self.refuse(cause if isinstance(cause, Problem) else Problem(status, f"this is not HTTP/1.1: {error}"))
 
     @property
     def _ignores_upgrade(self) -> bool:

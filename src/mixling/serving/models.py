@@ -18,6 +18,7 @@ from mixling.artifacts.artifact import kind_of_model
 from mixling.artifacts.files import CONFIG_FILE
 from mixling.errors import DataError, UserError
 from mixling.features.cells import with_missing
+from mixling.opening import open_regular
 from mixling.runtime.predictor import Predictor
 from mixling.runtime.quick import ONNX_FILE
 from mixling.serving.scheduling import Scheduler
@@ -239,10 +240,15 @@ def _file_of(path: Path) -> Path:
 
 
 def _examples(path: Path, predictor: Predictor) -> tuple[Text, ...]:
-    """Return the first lines of the file of examples beside a model, with tabs between texts that belong together."""
+    """Return the first lines of the file of examples beside a model, with tabs between texts that belong together.
+
+    A link is not followed: in the folder of a stranger, it could show a file of this machine.
+    """
     file = (path if path.is_dir() else path.parent) / EXAMPLES_FILE
+    if file.is_symlink():
+        return ()
     try:
-        with file.open("rb") as content:
+        with open_regular(file) as content:
             lines = content.read(_EXAMPLE_BYTES).decode("utf-8", "replace").split("\n")
     except OSError:
         return ()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mixling.training.config import NgramConfig
     from mixling.training.dataset_adapter import LabeledData, predict_logits
     from mixling.training.files import CHECKPOINT, HISTORY
-    from mixling.training.interrupts import Interrupts
+    from mixling.training.interrupts import Interrupts, Terminated, terminations
     from mixling.training.loop import Trainer
     from mixling.training.optim import OptimConfig, learning_rate
     from mixling.training.plan import default_evaluations

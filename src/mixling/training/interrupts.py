@@ -1,7 +1,7 @@
 """SIGINT and SIGTERM: polled between training steps, and an exception elsewhere; a second one ends the process.
 
 Python calls its handlers between steps of the interpreter, so none is called while C code computes or waits. The second
-signal therefore has the system's default action.
+signal therefore has the system's default action, from the moment at which the first one arrives.
 """
 
 from __future__ import annotations
@@ -28,18 +28,37 @@ def terminations() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or "RANK" in os.environ:
         yield
         return
-    old = signal.signal(signal.SIGTERM, _raise_once)
+    old = handle(signal.SIGTERM, raise_once)
     try:
         yield
+    except Exception as error:
+        if was_interrupted():  # and a library has made another exception of it
+            raise Terminated from error
+        raise
     finally:
-        signal.signal(signal.SIGTERM, old)
+        handle(signal.SIGTERM, old)
 
 
-def _raise_once(signum: int, frame: FrameType | None) -> None:
+def raise_once(signum: int, frame: FrameType | None) -> None:
     """Handle a signal by an exception, and leave the next one to the system."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     raise Terminated if signum == signal.SIGTERM else KeyboardInterrupt
+
+
+def was_interrupted() -> bool:
+    """Return whether `raise_once`, which was a handler, has had its signal."""
+    return signal.getsignal(signal.SIGTERM) == signal.SIG_DFL == signal.getsignal(signal.SIGINT)
+
+
+def handle(number: int, handler: Any) -> Any:
+    """Set the handler of a signal, and return the one before; after a signal for one of ours, the next ends all."""
+    before = signal.signal(number, handler)
+    if handler is raise_once or isinstance(getattr(handler, "__self__", None), Interrupts):
+        from mixling.native import _core
+
+        _core.second_signal_ends(number)
+    return before
 
 
 class Interrupts:
@@ -53,12 +72,12 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if self._enabled:
-            self._old = {number: signal.signal(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
+            self._old = {number: handle(number, self._note) for number in (signal.SIGINT, signal.SIGTERM)}
         return self
 
     def __exit__(self, *exc: object) -> None:
         for number, handler in self._old.items():
-            signal.signal(number, handler)
+            handle(number, handler)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
         self.received = signum

@@ -14,7 +14,7 @@ import typer
 from mixling.cli.command import OUTPUT
 from mixling.cli.options import LabeledColumns
 from mixling.cli.output import has_display, no_collections
-from mixling.errors import ConfigError, DataError, command_line, shown
+from mixling.errors import ConfigError, DataError, command_line, shown, shown_list
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +180,7 @@ def _task_and_columns(data: Labeled) -> tuple[str, dict[str, Any]]:
         guess = guess_columns(str(data.file), text=named.get("text"), text_pair=named.get("text_pair", ()))
         if guess is not None and not data.text:
             if len(guess.text) != 1:
-                columns = ", ".join(map(shown, guess.columns))
+                columns = shown_list(guess.columns)
                 raise ConfigError(f"{data.file}: which column has the texts? name it with --text; there are {columns}")
             named["text"] = guess.text[0].name
             if guess.text_pair is not None:

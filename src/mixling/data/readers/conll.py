@@ -12,6 +12,7 @@ from mixling.data.tag_schemes import MARK_LETTER, types_of
 from mixling.errors import DataError
 
 MAX_SENTENCE = 100_000  # tokens; in longer sentences, the blank lines are missing
+MAX_COLUMNS = 1000
 MAX_SIZE = 64 << 20  # bytes of memory
 _OF_COLUMN = 64  # bytes of memory that a word takes beside its characters
 _METADATA = re.compile(r"#[ \t]|#.* = |#(begin|end) document")  # where a sentence may start; `#news O` is a token
@@ -109,6 +110,9 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
             problem = None
             size = 0
         elif not comment:
+            if len(parts) > MAX_COLUMNS:
+                message = f"has {len(parts):,} columns; allowed: up to {MAX_COLUMNS:,}, the tag last"
+                raise DataError(message, path=path, line=number)
             start = start if tokens else number
             width = width or len(parts)
             tokens.append(parts)
@@ -120,7 +124,7 @@ def _sentences(lines: Iterator[str], path: str, on_bad_row: OnBadRow) -> Iterato
             elif "\0" in line:
                 problem = problem or nul_error(path, number)
             size += len(line) + _OF_COLUMN * len(parts)
-            if len(tokens) > MAX_SENTENCE or (size > MAX_SIZE and len(tokens) > 1):
+            if len(tokens) > MAX_SENTENCE or size > MAX_SIZE:
                 most = f"{MAX_SENTENCE:,} tokens" if len(tokens) > MAX_SENTENCE else f"{MAX_SIZE >> 20} MiB"
                 message = f"a sentence of more than {most}; put a blank line between sentences"
                 raise DataError(message, path=path, line=start)

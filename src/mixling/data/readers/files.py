@@ -31,7 +31,7 @@ _OTHER_FORMATS = {  # by their first bytes, whatever the file is called
     b"#FORMAT=WebAnno TSV": "is WebAnno's TSV; export CoNLL 2002 or CoNLL-U instead",
 }
 STDIN = "<stdin>"  # the name of standard input in messages, and where a file is named
-_MAX_CHECKED = 1 << 30  # decompressed bytes that `damage_or` reads
+_MAX_CHECKED = 256 << 20  # decompressed bytes that `damage_or` reads
 _PIPES: set[tuple[int, int]] = set()  # opened pipes, by device and inode
 
 
