@@ -34,15 +34,15 @@ TABLE = ROOT / "src" / "mixling" / "research" / "bench" / "table.json"
 # By the name of the row: the mixer's table, and the forms that are left out.
 MIXERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "attention": ({"type": "attention", "num_heads": 1}, ()),
-    "hypermixing": ({"type": "hypermixing", "hidden_dim": 192}, ("causal",)),  # takes hours at this width
-    "hypermixing, untied, 4 heads": ({"type": "hypermixing", "hidden_dim": 64, "tied": False, "num_heads": 4}, ()),
+    "hypermixing": ({"type": "hypermixing", "hidden_dim": 192}, ("causal",)),  # which takes hours at this width
     "linear_attention": ({"type": "linear_attention", "num_heads": 1}, ()),
-    "linear_attention, 4 heads": ({"type": "linear_attention"}, ("full",)),
     "spatial_gating": ({"type": "spatial_gating", "ffn_dim": 172}, ()),
     "remixing": ({"type": "remixing"}, ()),
     "token_mlp": ({"type": "token_mlp", "hidden_dim": 128}, ()),
-    "recurrent (LSTM)": ({"type": "recurrent", "hidden_dim": 32}, ()),
-    "recurrent (LSTM), one direction": ({"type": "recurrent", "bidirectional": False}, ("full",)),
+    "recurrent": ({"type": "recurrent", "hidden_dim": 32}, ()),
+    "recurrent, one direction": ({"type": "recurrent", "bidirectional": False}, ("full",)),  # the same
+    "linear_attention, 4 heads": ({"type": "linear_attention", "num_heads": 4}, ("full",)),
+    "hypermixing, untied, 4 heads": ({"type": "hypermixing", "hidden_dim": 64, "tied": False, "num_heads": 4}, ()),
     "synthesizer": ({"type": "synthesizer"}, ()),
     "token_linear": ({"type": "token_linear"}, ()),
     "fourier": ({"type": "fourier"}, ()),
