@@ -31,11 +31,12 @@ def bench_command(
         Path | None, typer.Option("-o", "--out", metavar="FILE.json", help="Write the numbers to this file.")
     ] = None,
 ) -> None:
-    """Measure a token mixer: time and memory by length, and recall beside all other mixers.
+    """Measure a token mixer beside all others.
 
-    Recall is multi-query associative recall (Zoology) at 32, 64 and 128 tokens. The full form of the mixer and the
-    causal one, if it has one, are trained at three learning rates, of which validation chooses; that takes up to ten
-    minutes of two cores. The other rows are of experiments/results/bench.json. --task takes minutes to hours.
+    Time and memory are those of the mixer alone. Recall is multi-query associative recall (Zoology) at 32, 64 and 128
+    tokens: the full form of the mixer and the causal one, if it has one, are trained at three learning rates, of which
+    validation chooses. All takes up to ten minutes of two cores. The other rows are of experiments/results/bench.json.
+    --task takes minutes to hours.
     """
     import torch
 
