@@ -26,7 +26,7 @@ def untrained(monkeypatch: pytest.MonkeyPatch) -> None:
     def train(mixer: MixerConfig, *, length: int, causal: bool, rate: float, steps: int) -> Any:
         return recall.RecallModel(mixer, length=length, causal=causal), rate
 
-    monkeypatch.setattr(recall, "train", train)
+    monkeypatch.setattr(recall, "train_recall", train)
     monkeypatch.setattr(recall, "table", lambda: {"all of it": row("full", 1.0), "nothing": row("full", 0.0)})
 
 
@@ -52,7 +52,7 @@ def test_a_task_is_measured_instead(call: Call, tmp_path: Path, monkeypatch: pyt
     def measured(mixer: MixerConfig, name: str, data: Path | None, log: Any) -> dict[str, Any]:
         return {"validation": {"0.001": 0.5}, "rate": 0.001, "test": 0.25}
 
-    monkeypatch.setattr(tasks, "measure_task", measured)
+    monkeypatch.setattr(tasks, "run_task", measured)
     done = call("bench", "fourier", "--task", "listops", "-o", tmp_path / "mine.json")
     assert done.out == "listops: 0.250 on test, at learning rate 0.001\n"
     assert json.loads((tmp_path / "mine.json").read_text())["listops"]["test"] == 0.25

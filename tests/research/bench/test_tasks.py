@@ -12,8 +12,7 @@ import pytest
 
 from mixling import ConfigError
 from mixling.mixers import IdentityConfig, TokenMLPConfig
-from mixling.research.bench import tasks
-from mixling.research.bench.tasks import expression, listops, measure_task
+from mixling.research.bench import expression, listops, run_task, tasks
 
 
 def value_of(tokens: list[str]) -> int:
@@ -49,9 +48,9 @@ def test_expressions_have_their_values() -> None:
 
 def test_a_task_without_data_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="--data: got nothing; this task needs the folder"):
-        measure_task(TokenMLPConfig(), "sick", None)
+        run_task(TokenMLPConfig(), "sick", None)
     with pytest.raises(ConfigError, match=r"--data: got .*none; this task needs the folder"):
-        measure_task(TokenMLPConfig(), "cogs", tmp_path / "none")
+        run_task(TokenMLPConfig(), "cogs", tmp_path / "none")
 
 
 @pytest.mark.slow
@@ -59,7 +58,7 @@ def test_rows_of_labels_are_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr(tasks, "GENERATED", (200, 60, 60))
     monkeypatch.setattr(tasks, "RATES", (1e-3, 3e-3))
     lines: list[str] = []
-    found = measure_task(TokenMLPConfig(hidden_dim=8), "listops", None, lines.append)
+    found = run_task(TokenMLPConfig(hidden_dim=8), "listops", None, lines.append)
     assert found["rate"] == float(max(found["validation"], key=found["validation"].__getitem__))
     assert 0 <= found["test"] <= 1
     assert [line.partition(": ")[0] for line in lines] == [
@@ -70,7 +69,7 @@ def test_rows_of_labels_are_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path
         (tmp_path / "sick").mkdir(exist_ok=True)
         with gzip.open(tmp_path / "sick" / f"{split}.jsonl.gz", "wt") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
-    assert measure_task(IdentityConfig(), "sick", tmp_path)["test"] <= 1
+    assert run_task(IdentityConfig(), "sick", tmp_path)["test"] <= 1
 
 
 @pytest.mark.slow
@@ -82,4 +81,4 @@ def test_text_to_text_is_trained_on(monkeypatch: pytest.MonkeyPatch, tmp_path: P
             file.writelines(
                 json.dumps({"source": f"w{i % 5} ran", "target": f"run ( w{i % 5} )"}) + "\n" for i in range(64)
             )
-    assert measure_task(TokenMLPConfig(hidden_dim=8), "cogs", tmp_path)["test"] <= 1
+    assert run_task(TokenMLPConfig(hidden_dim=8), "cogs", tmp_path)["test"] <= 1

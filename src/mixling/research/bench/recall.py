@@ -6,8 +6,8 @@ else. Half of the symbols are keys, half are values. Recall is the fraction of a
 guess among a text's values gives 1 in the number of its pairs.
 
 Smaller than there, so that minutes of a processor do: 128 symbols in place of 8,192, 4, 8 and 16 pairs in 32, 64 and
-128 tokens, and few steps, each on new texts. A token has the vector of its symbol, that of the symbol before it through
-a matrix (for Zoology's short convolution: a value knows its key), and a learned one of its position, for all alike.
+128 tokens, and few steps, each on new texts. A token is the sum of its symbol's vector, the previous symbol's through a
+matrix (for Zoology's short convolution: a value knows its key), and its position's, which is learned; all mixers alike.
 """
 
 from __future__ import annotations
@@ -39,14 +39,18 @@ from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import Targeted, TrainingData
 from mixling.training.loop import Trainer
 
-DIM, LAYERS = 64, 2
-PAIRS = {32: 4, 64: 8, 128: 16}  # by the tokens of a text
+DIM = 64
+NUM_BLOCKS = 2
+PAIRS_BY_LENGTH = {32: 4, 64: 8, 128: 16}  # by the tokens of a text
 CHOOSING = 64  # tokens of the texts that choose the learning rate
 RATES = (1e-3, 3e-3, 1e-2)
-STEPS, BATCH, EVALUATED = 400, 16, 512  # steps of so many texts; texts of validation, and of test
+STEPS = 400
+BATCH = 16  # texts of a step
+EVALUATED = 512  # texts of validation, and as many of test
 SYMBOLS = 64  # keys, and as many values
 _POWER = 0.01
-_VALIDATION, _TEST = 1, 2  # streams of random numbers beside that of training, 0
+_VALIDATION = 1  # streams of random numbers; training has 0
+_TEST = 2
 
 
 def block(mixer: MixerConfig) -> BlockConfig:
@@ -54,18 +58,18 @@ def block(mixer: MixerConfig) -> BlockConfig:
     return BlockConfig(mixers=(mixer,), feed_forward=FeedForwardConfig(ffn_dim=2 * DIM))
 
 
-def draw(count: int, length: int, seed: list[int]) -> tuple[npt.NDArray[np.int64], ...]:
+def draw_texts(count: int, length: int, seed: list[int]) -> tuple[npt.NDArray[np.int64], ...]:
     """Return texts (B, N), the places that ask (B, K), and the values asked for (B, K), numbered from 0.
 
     Symbols from 0 on are keys, those from SYMBOLS on are values.
     """
     rng = np.random.default_rng(seed)
-    pairs = PAIRS[length]
+    pairs = PAIRS_BY_LENGTH[length]
     texts = rng.integers(2 * SYMBOLS, size=(count, length))
     keys, values = (rng.random((count, SYMBOLS)).argsort(axis=1)[:, :pairs] for _ in range(2))
     texts[:, 0 : 2 * pairs : 2] = keys
     texts[:, 1 : 2 * pairs : 2] = values + SYMBOLS
-    # Gaps are drawn without replacement, with probabilities p: those of the largest log p plus Gumbel noise.
+    # Gaps are drawn without replacement, with probabilities p: the largest sums of log p and Gumbel noise are taken.
     gaps = np.arange((length - 2 * pairs) // 2)
     noise = rng.gumbel(size=(count, len(gaps))) + (_POWER - 1) * np.log(gaps + 1)
     places = 2 * pairs + 2 * noise.argsort(axis=1)[:, ::-1][:, :pairs]
@@ -112,7 +116,7 @@ class RecallData(TrainingData):
         return list(np.arange(len(self)).reshape(-1, batch_size))
 
     def batch(self, indices: Indices, chosen: Indices, *, seed: int, step: int) -> Targeted:
-        texts, places, values = draw(len(indices), self.length, [seed, 0, step])
+        texts, places, values = draw_texts(len(indices), self.length, [seed, 0, step])
         return RecallBatch(texts[chosen], places[chosen]), values[chosen], None
 
     def evaluate(self, model: TorchBackend) -> tuple[dict[str, float], float]:
@@ -121,7 +125,7 @@ class RecallData(TrainingData):
     @torch.inference_mode()
     def recalled(self, model: nn.Module, stream: int = _TEST) -> tuple[dict[str, float], float]:
         """Return recall and loss on validation or test texts."""
-        texts, places, values = map(torch.from_numpy, draw(EVALUATED, self.length, [0, stream]))
+        texts, places, values = map(torch.from_numpy, draw_texts(EVALUATED, self.length, [0, stream]))
         logits = model.eval()(texts, places)
         loss = F.cross_entropy(logits.flatten(0, 1), values.flatten())
         return {"recall": float((logits.argmax(-1) == values).double().mean())}, float(loss)
@@ -136,7 +140,7 @@ class RecallModel(nn.Module):
         nn.init.normal_(self.table.weight, std=DIM**-0.5)
         self.before = nn.Linear(DIM, DIM, bias=False)
         self.positions = Positions("learned", dim=DIM, max_len=length)
-        self.encoder = Encoder([block(mixer)] * LAYERS, dim=DIM, max_len=length, final_norm=True, causal=causal)
+        self.encoder = Encoder([block(mixer)] * NUM_BLOCKS, dim=DIM, max_len=length, final_norm=True, causal=causal)
         self.head = nn.Linear(DIM, SYMBOLS)
 
     def forward(self, texts: Int[Tensor, "B N"], places: Int[Tensor, "B K"]) -> Float[Tensor, "B K C"]:
@@ -146,7 +150,7 @@ class RecallModel(nn.Module):
         return logits
 
 
-def train(
+def train_recall(
     mixer: MixerConfig, *, length: int, causal: bool, rate: float, steps: int = STEPS
 ) -> tuple[RecallModel, float]:
     """Train a model, and return it with its recall on validation."""
@@ -194,40 +198,47 @@ class Recalled:
         return asdict(self)
 
 
-def forms(mixer: MixerConfig) -> list[str]:
-    """Return the forms that a mixer has, with its options."""
-    found = []
-    for form in ("full", "causal"):
-        try:
-            RecallModel(mixer, length=min(PAIRS), causal=form == "causal")
-        except ConfigError:
-            if form == "full":  # it does not fit the width: the user's mistake, or the mixer's
-                raise
-            continue
-        found.append(form)
-    return found
+def causal_choices(mixer: MixerConfig) -> list[bool]:
+    """Return whether a mixer can be causal: False, or False and True.
+
+    Raises:
+        ConfigError: it does not fit the width.
+    """
+    RecallModel(mixer, length=min(PAIRS_BY_LENGTH), causal=False)
+    try:
+        RecallModel(mixer, length=min(PAIRS_BY_LENGTH), causal=True)
+    except ConfigError:
+        return [False]
+    return [False, True]
 
 
-def measure(
+def run_recall(
     mixer: MixerConfig,
     *,
     steps: int = STEPS,
     without: Collection[str] = (),
     log: Callable[[str], None] = lambda message: None,
 ) -> Iterator[Recalled]:
-    """Train every form of a mixer, but those of `without`, at each rate and each length; yield each form's recall."""
-    for form in [form for form in forms(mixer) if form not in without]:
-        causal = form == "causal"
-        models, validation = {}, {}
+    """Train the full and the causal form of a mixer, but for `without`, at all rates and lengths; yield their recall.
+
+    Raises:
+        ConfigError: the mixer does not fit the width.
+    """
+    for causal in causal_choices(mixer):
+        form = "causal" if causal else "full"
+        if form in without:
+            continue
+        models: dict[float, RecallModel] = {}
+        validation: dict[float, float] = {}
         for rate in RATES:
-            models[rate], validation[rate] = train(mixer, length=CHOOSING, causal=causal, rate=rate, steps=steps)
+            models[rate], validation[rate] = train_recall(mixer, length=CHOOSING, causal=causal, rate=rate, steps=steps)
             log(f"{mixer.type}, {form}, {CHOOSING} tokens, learning rate {rate:g}: {validation[rate]:.3f}")
         best = max(RATES, key=validation.__getitem__)
         recall = {}
-        for length in PAIRS:
+        for length in PAIRS_BY_LENGTH:
             model = models[best]
             if length != CHOOSING:
-                model, _ = train(mixer, length=length, causal=causal, rate=best, steps=steps)
+                model, _ = train_recall(mixer, length=length, causal=causal, rate=best, steps=steps)
             metrics, _ = RecallData(length, steps).recalled(model)
             recall[str(length)] = round(metrics["recall"], 4)
             log(f"{mixer.type}, {form}, {length} tokens, test: {recall[str(length)]:.3f}")
@@ -237,7 +248,7 @@ def measure(
             validation={f"{rate:g}": round(value, 4) for rate, value in validation.items()},
             rate=best,
             recall=recall,
-            state=state_size(mixer, max(PAIRS)) if causal else None,
+            state=state_size(mixer, max(PAIRS_BY_LENGTH)) if causal else None,
         )
 
 

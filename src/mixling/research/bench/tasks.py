@@ -26,7 +26,7 @@ from mixling.data.splits import split_validation
 from mixling.errors import ConfigError
 from mixling.networks.mixer import MixerConfig
 from mixling.networks.presets import WORDS_AS_THEY_ARE, model_config
-from mixling.research.bench.recall import LAYERS, RATES, block
+from mixling.research.bench.recall import NUM_BLOCKS, RATES, block
 from mixling.research.seq2seq.config import SEQ2SEQ_DEFAULTS, PairRunConfig
 from mixling.research.seq2seq.evaluation import exact_matches
 from mixling.research.seq2seq.generator import TextGenerator
@@ -38,9 +38,9 @@ from mixling.runs.resolve.config import RunConfig
 from mixling.runs.training import fit
 from mixling.runtime.predictor import Predictor
 from mixling.tasks.classification import Classification
+from mixling.training.callbacks import Log
 
-Log = Callable[[str], None]
-Trained = tuple[Callable[[float, Path], None], Callable[[Path], float]]  # at a rate into a folder; tested from there
+TaskSteps = tuple[Callable[[float, Path], None], Callable[[Path], float]]  # at a rate into a folder; tested from there
 WIDTH = 128
 GENERATED = (10_000, 1_000, 2_000)  # expressions of training, validation and test
 _OPERATIONS: dict[str, Callable[[list[int]], int]] = {
@@ -51,7 +51,7 @@ _OPERATIONS: dict[str, Callable[[list[int]], int]] = {
 }
 
 
-class Labeled(NamedTuple):
+class LabelTask(NamedTuple):
     """Files of a data set with one label a text, without .jsonl.gz.
 
     Where there is no folder rows are generated; where `validation` is None, a part of train chooses.
@@ -66,12 +66,12 @@ class Labeled(NamedTuple):
 
 
 LABELED = {
-    "listops": Labeled(None, "", "", "", 8, 100),
-    "sst2": Labeled("sst2_glue", "train", None, "dev", 1, 64),
-    "sick": Labeled("sick", "train", "dev", "test", 10, 64),
-    "conjnli": Labeled("conjnli", "train_adversarial", None, "dev", 2, 128),
+    "listops": LabelTask(None, "", "", "", 8, 100),
+    "sst2": LabelTask("sst2_glue", "train", None, "dev", 1, 64),
+    "sick": LabelTask("sick", "train", "dev", "test", 10, 64),
+    "conjnli": LabelTask("conjnli", "train_adversarial", None, "dev", 2, 128),
 }
-TASKS = (*LABELED, "cogs")
+BENCH_TASKS = (*LABELED, "cogs")
 
 
 def expression(rng: np.random.Generator, depth: int) -> tuple[list[str], int]:
@@ -96,7 +96,7 @@ def listops(count: int, max_len: int, seed: int) -> Dataset:
     return Dataset.from_examples(examples)
 
 
-def measure_task(mixer: MixerConfig, name: str, data: Path | None, log: Log = lambda message: None) -> dict[str, Any]:
+def run_task(mixer: MixerConfig, name: str, data: Path | None, log: Log = lambda message: None) -> dict[str, Any]:
     """Return the accuracy of a mixer on a task: on validation by learning rate, and on test at the best rate.
 
     Raises:
@@ -118,7 +118,7 @@ def measure_task(mixer: MixerConfig, name: str, data: Path | None, log: Log = la
     return {"validation": found, "rate": best, "test": round(tested, 4)}
 
 
-def _labels(mixer: MixerConfig, name: str, data: Path | None) -> Trained:
+def _labels(mixer: MixerConfig, name: str, data: Path | None) -> TaskSteps:
     task = LABELED[name]
     if task.folder is None:
         train, validation, test = (listops(count, task.max_len, seed) for seed, count in enumerate(GENERATED))
@@ -136,7 +136,7 @@ def _labels(mixer: MixerConfig, name: str, data: Path | None) -> Trained:
             train, validation = read(task.train), read(task.validation)
         test = read(task.test)
     layer = merge(block(mixer).to_dict(), {"feed_forward": {"ffn_dim": 2 * WIDTH}, "dropout": 0.1})
-    shape = {"dim": WIDTH, "num_layers": LAYERS, "layers": [layer], "text": {"max_len": task.max_len}}
+    shape = {"dim": WIDTH, "num_layers": NUM_BLOCKS, "layers": [layer], "text": {"max_len": task.max_len}}
     values = {"model": model_config("transformer", shape).to_dict(), "decisions": {"precision": "float32"}}
 
     def trained(rate: float, folder: Path) -> None:
@@ -149,7 +149,7 @@ def _labels(mixer: MixerConfig, name: str, data: Path | None) -> Trained:
     return trained, tested
 
 
-def _pairs(mixer: MixerConfig, name: str, data: Path | None) -> Trained:
+def _pairs(mixer: MixerConfig, name: str, data: Path | None) -> TaskSteps:
     source = _folder(data) / name
     shape = Shape(dim=WIDTH, ffn_dim=2 * WIDTH, num_heads=4, head_dim=32, num_layers=2, num_decoder_layers=2,
                   max_source_len=64, max_target_len=256, biases="alibi", source_positions="sinusoidal")  # fmt: skip

@@ -33,9 +33,9 @@ def bench_command(
 ) -> None:
     """Measure a token mixer beside all others.
 
-    Time and memory are those of the mixer alone. Recall is multi-query associative recall (Zoology) at 32, 64 and 128
-    tokens: the full form of the mixer and the causal one, if it has one, are trained at three learning rates, of which
-    validation chooses. All takes up to ten minutes of two cores. The other rows are of experiments/results/bench.json.
+    Time and memory are of the mixer alone. Recall is multi-query associative recall (Zoology) at 32, 64 and 128 tokens:
+    the full form of the mixer and the causal one, if it has one, are trained at three learning rates, and validation
+    chooses. All takes up to ten minutes of two cores. The other rows are of experiments/results/bench.json.
     --task takes minutes to hours.
     """
     import torch
@@ -51,11 +51,11 @@ def bench_command(
     if task is None:
         found: dict[str, Any] = {"cost": _costs(config), "recall": _recall(config)}
     else:
-        from mixling.research.bench.tasks import TASKS, measure_task
+        from mixling.research.bench.tasks import BENCH_TASKS, run_task
 
-        if task not in TASKS:
+        if task not in BENCH_TASKS:
             raise ConfigError(f"--task: got {task!r}; allowed: {_TASKS}")
-        found = {task: measure_task(config, task, data, _log)}
+        found = {task: run_task(config, task, data, _log)}
         put(f"{task}: {found[task]['test']:.3f} on test, at learning rate {found[task]['rate']:g}\n")
     if out is not None:
         write_json(out, {"provenance": made, "mixer": config.to_dict(), **found})
@@ -76,14 +76,17 @@ def _costs(config: Any) -> list[dict[str, Any]]:
 
 
 def _recall(config: Any) -> list[dict[str, Any]]:
-    from mixling.research.bench.recall import PAIRS, measure, table
+    from mixling.research.bench.recall import PAIRS_BY_LENGTH, run_recall, table
 
-    mine = [row.to_dict() for row in measure(config, log=_log)]
+    mine = [row.to_dict() for row in run_recall(config, log=_log)]
     rows = {f"* {config.type}" + ", causal" * (row["form"] == "causal"): row for row in mine} | table()
     rows = dict(sorted(rows.items(), key=lambda item: -sum(item[1]["recall"].values())))
     columns = {
         "recall": list(rows),
-        **{f"{length} tokens": [f"{row['recall'][str(length)]:.3f}" for row in rows.values()] for length in PAIRS},
+        **{
+            f"{length} tokens": [f"{row['recall'][str(length)]:.3f}" for row in rows.values()]
+            for length in PAIRS_BY_LENGTH
+        },
         "rate": [f"{row['rate']:g}" for row in rows.values()],
         "state": ["" if row["state"] is None else f"{row['state']:,}" for row in rows.values()],
         "parameters": [f"{row['parameters']:,}" for row in rows.values()],
