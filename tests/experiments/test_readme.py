@@ -156,6 +156,19 @@ def test_folds_have_their_mean_and_languages_their_vocabularies(readme: ModuleTy
     ]
 
 
+def test_mixers_are_ordered_by_the_recall_of_the_longest_texts(readme: ModuleType, tmp_path: Path) -> None:
+    def row(form: str, last: float, state: int | None) -> dict[str, Any]:
+        scores = {"32": 1.0, "64": 0.5, "128": last}
+        return {"form": form, "recall": scores, "rate": 0.003, "state": state, "parameters": 16_640}
+
+    found = {"fourier": {"forms": [row("full", 0.1, None)]}, "attention": {"forms": [row("causal", 0.9, 32_768)]}}
+    write(tmp_path, "bench", found)
+    assert readme.TABLES["recall"](tmp_path).splitlines()[2:] == [
+        "| attention | causal | 1.000 | .500 | .900 | 0.003 | 32,768 | 16,640 |",
+        "| fourier | full | 1.000 | .500 | .100 | 0.003 |  | 16,640 |",
+    ]
+
+
 def test_searches_have_the_expected_best_and_the_change_against_the_transformer(
     readme: ModuleType, tmp_path: Path
 ) -> None:

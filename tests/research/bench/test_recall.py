@@ -65,6 +65,12 @@ def test_states_are_those_of_the_equations() -> None:
     assert causal_choices(FourierConfig()) == [False]
 
 
+def test_a_form_that_takes_too_long_is_left_out() -> None:
+    lines: list[str] = []
+    assert list(run_recall(AttentionConfig(), most_seconds=0, log=lines.append)) == []
+    assert [line.partition(": would take ")[0] for line in lines] == ["attention, full", "attention, causal"]
+
+
 @pytest.mark.slow
 def test_attention_learns_it_and_no_mixing_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = train_recall(AttentionConfig(), length=32, causal=True, rate=1e-2, steps=150)

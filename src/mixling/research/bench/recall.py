@@ -13,6 +13,8 @@ matrix (for Zoology's short convolution: a value knows its key), and its positio
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -163,6 +165,18 @@ def train_recall(
     return model, float(history[-1]["val_recall"])
 
 
+def _estimate_seconds(mixer: MixerConfig, *, causal: bool, steps: int) -> float:
+    """Return how long all trainings of a form take, by a step on the longest texts and the number of tokens."""
+    longest = max(PAIRS_BY_LENGTH)
+    model = RecallModel(mixer, length=longest, causal=causal)
+    texts, places, _ = map(torch.from_numpy, draw_texts(BATCH, longest, [0, 0]))
+    model(texts, places).sum().backward()
+    begun = time.perf_counter()
+    model(texts, places).sum().backward()
+    tokens = sum(PAIRS_BY_LENGTH) + (len(RATES) - 1) * CHOOSING
+    return (time.perf_counter() - begun) * steps * tokens / longest
+
+
 @torch.inference_mode()
 def state_size(mixer: MixerConfig, length: int) -> int:
     """Return how many numbers the causal form keeps of a text of this length, in all layers."""
@@ -217,9 +231,13 @@ def run_recall(
     *,
     steps: int = STEPS,
     without: Collection[str] = (),
+    most_seconds: float = math.inf,
     log: Callable[[str], None] = lambda message: None,
 ) -> Iterator[Recalled]:
     """Train the full and the causal form of a mixer, but for `without`, at all rates and lengths; yield their recall.
+
+    Args:
+        most_seconds: a form that would take longer is left out, which is logged.
 
     Raises:
         ConfigError: the mixer does not fit the width.
@@ -227,6 +245,10 @@ def run_recall(
     for causal in causal_choices(mixer):
         form = "causal" if causal else "full"
         if form in without:
+            continue
+        seconds = 0.0 if most_seconds == math.inf else _estimate_seconds(mixer, causal=causal, steps=steps)
+        if seconds > most_seconds:
+            log(f"{mixer.type}, {form}: would take {seconds / 60:.0f} minutes, and is left out; try smaller options")
             continue
         models: dict[float, RecallModel] = {}
         validation: dict[float, float] = {}
