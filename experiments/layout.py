@@ -5,10 +5,11 @@
     python experiments/layout.py record --data data                             # writes layout.json, when sets change
 
 A set is a folder of `SPLIT.jsonl.gz`, one row a line. `make` names the files that it reads of the public
-distribution: GLUE's folders (SST-2, CoLA, MRPC, RTE, QNLI, STS-B, WNLI), Goo et al.'s snips, CLINC150's
-data_full.json, Maas et al.'s aclImdb, SICK.txt, COGS's folder data, MTOP's folder en, and XQuAD's
-xquad.LANGUAGE.json. A checksum is of the rows in any order; keys that no experiment reads are left out of it. Rows
-that differ are reported, not refused: distributions change.
+distribution: GLUE's folders (SST-2, CoLA, MRPC, RTE, QNLI, STS-B, WNLI), SuperGLUE's (BoolQ, CB, WSC), Goo et al.'s
+snips, CLINC150's data_full.json, Maas et al.'s aclImdb, SICK.txt, ConjNLI's folder data/NLI, COGS's folder data, MTOP's
+folder en (for mtop_en and mtop_en_seq2seq), and XQuAD's xquad.LANGUAGE.json. A checksum is of the rows in any order;
+keys that no experiment reads are left out of it. Rows that differ are reported, not refused: distributions change.
+There is no reader of Hyperpartisan (XML), of XSemPLR's MTOP, and of plain text (imdb_unsup_lm, wikitext2, vocab).
 """
 
 from __future__ import annotations
@@ -50,6 +51,32 @@ def _glue(text: str, pair: str = "", label: str = "label", names: tuple[str, ...
             yield split, rows(folder / f"{split}.tsv")
 
     return read
+
+
+def _super_glue(text: str, pair: str, *, lower: bool = False) -> Callable[[Path], Splits]:
+    """Read train.jsonl and val.jsonl of a folder of SuperGLUE, where they are, from these keys."""
+
+    def rows(path: Path) -> Iterator[Row]:
+        for line in path.read_text("utf-8").splitlines():
+            row = json.loads(line)
+            other = row[pair] if isinstance(row[pair], str) else json.dumps(row[pair], ensure_ascii=False)
+            label = str(row["label"])
+            yield {"text": row[text], "text_pair": other, "label": label.lower() if lower else label}
+
+    def read(folder: Path) -> Splits:
+        for split, name in (("train", "train"), ("dev", "val")):
+            if split == "dev" or (folder / f"{name}.jsonl").exists():
+                yield split, rows(folder / f"{name}.jsonl")
+
+    return read
+
+
+def _conjnli(folder: Path) -> Splits:
+    names = (("train_adversarial", "adversarial_train_15k"), ("dev", "conj_dev"), ("test_unlabelled", "conj_test"))
+    columns = {"Premise": "text", "Hypothesis": "text_pair", "Label": "label"}
+    for split, name in names:
+        lines = _tsv(folder / f"{name}.tsv")
+        yield split, ({columns[key]: value for key, value in line.items() if key in columns} for line in lines)
 
 
 def _snips(folder: Path) -> Splits:
@@ -97,11 +124,13 @@ def _cogs(folder: Path) -> Splits:
         yield split, iter(_tsv(folder / f"{split}.tsv", ("source", "target", "kind")))
 
 
-def _mtop(folder: Path) -> Splits:
-    names = ("id", "intent", "slots", "utterance", "domain", "locale", "decoupled", "tokens")
+_MTOP = ("id", "intent", "slots", "utterance", "domain", "locale", "decoupled", "tokens")
+_MTOP_SPLITS = (("train", "train"), ("dev", "eval"), ("test", "test"))
 
+
+def _mtop(folder: Path) -> Splits:
     def rows(path: Path) -> Iterator[Row]:
-        for line in _tsv(path, names):
+        for line in _tsv(path, _MTOP):
             parsed = json.loads(line["tokens"])
             tags = ["O"] * len(parsed["tokens"])
             for span in filter(None, line["slots"].split(",")):
@@ -114,8 +143,17 @@ def _mtop(folder: Path) -> Splits:
             intent = line["intent"].removeprefix("IN:")
             yield {"tokens": parsed["tokens"], "slots": tags, "intent": intent, "lang": line["locale"][:2]}
 
-    for split, name in (("train", "train"), ("dev", "eval"), ("test", "test")):
+    for split, name in _MTOP_SPLITS:
         yield split, rows(folder / f"{name}.txt")
+
+
+def _mtop_parses(folder: Path) -> Splits:
+    def rows(path: Path, kind: str | None) -> Iterator[Row]:
+        for line in _tsv(path, _MTOP):
+            yield {"source": line["utterance"], "target": line["decoupled"], "kind": kind or line["domain"]}
+
+    for split, name in _MTOP_SPLITS:
+        yield split, rows(folder / f"{name}.txt", "train" if split == "train" else None)
 
 
 def _xquad(folder: Path) -> Splits:
@@ -143,8 +181,13 @@ READERS: dict[str, Callable[[Path], Splits]] = {
     "clinc150": _clinc150,
     "imdb": _imdb,
     "sick": _sick,
+    "boolq": _super_glue("question", "passage", lower=True),
+    "cb": _super_glue("premise", "hypothesis"),
+    "wsc": _super_glue("text", "target"),
+    "conjnli": _conjnli,
     "cogs": _cogs,
     "mtop_en": _mtop,
+    "mtop_en_seq2seq": _mtop_parses,
     "xquad": _xquad,
 }
 

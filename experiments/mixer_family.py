@@ -4,9 +4,10 @@ Paper (11 million parameters): HyperMixer performs better than alternative MLP-b
 Transformers. Here, so that two cores can do it: 2 layers of width 128 whose bodies have the Transformer's number of
 parameters (the free width of each mixer is searched for), a vocabulary trained on each task's text, and beside the
 paper's rivals a body without token mixing. SNIPS intents, SST-2 (GLUE) and ConjNLI, which has no public test labels, as
-GLUE has none: their validation split is the test here, and 5% of the training rows choose. Of QNLI only the validation
-rows are at hand: a fifth of their questions is the test, and a tenth of the others choose. gmlp-512 and fnet-512 have
-the other models' feed-forward, as in the paper, where FNet is smaller; gmlp has no feed-forward and fnet a wider one.
+GLUE has none: their validation split is the test here, and 5% of the training rows choose. SICK has all three. Of QNLI
+only the validation rows are at hand: a fifth of their questions is the test, and a tenth of the others choose. gmlp-512
+and fnet-512 have the other models' feed-forward, as in the paper, where FNet is smaller; gmlp has no feed-forward and
+fnet a wider one.
 ConjNLI's two epochs are too few to order models by (README.md beside this file); --epochs has more, as a result of its
 own, with the best epoch of each training; --overlap marks the words that both texts of a pair have, which no model has
 to find then. Where HyperMixer is among the models, the others' results have how far it is ahead of them on test, with a
@@ -69,6 +70,7 @@ TASKS = {
     "snips": Task("train", "dev", "test", 6, 64, {"text": "tokens", "label": "intent"}),
     "sst2_glue": Task("train", None, "dev", 2, 64, {}),
     "conjnli": Task("train_adversarial", None, "dev", 2, 128, {"text_pair": "text_pair"}),
+    "sick": Task("train", "dev", "test", 10, 64, {"text_pair": "text_pair"}),
     "qnli": Task("dev", None, None, 6, 128, {"text_pair": "text_pair", "group": "text"}, 0.1),
 }
 # Of each model, the width that decides its size.
@@ -119,10 +121,7 @@ def train(model: ModelConfig, epochs: int, data: tuple[Dataset, Dataset], rate: 
     """Train into a folder named by the seed, unless that is done; the accuracy on validation."""
     training = {"epochs": epochs, "seed": int(folder.name), "optim": {"lr": rate}} | AS_IT_IS
     values = {"model": model.to_dict(), "train": training, "decisions": {"precision": "float32"}}
-    config = parse(RunConfig, values, where=str(folder))
-    if not is_done(folder, config):
-        folder.mkdir(parents=True, exist_ok=True)
-        fit(config, *data, folder=folder)
+    complete(parse(RunConfig, values, where=str(folder)), data, folder)
     return float(metrics(folder)["validation"]["accuracy"])
 
 
@@ -150,12 +149,18 @@ def metrics(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "metrics.json").read_text())
 
 
-def is_done(folder: Path, config: RunConfig) -> bool:
-    """Whether a training with this configuration ended there."""
-    if not (folder / RUN_FILE).exists():
+def complete(config: RunConfig, data: tuple[Dataset, Dataset], folder: Path) -> bool:
+    """Train into a folder, unless that is done; an interrupted training with this configuration goes on.
+
+    Returns:
+        Whether there was something to do.
+    """
+    saved, finished = resumed_config(folder) if (folder / RUN_FILE).exists() else (None, False)
+    if finished and saved == config:
         return False
-    saved, finished = resumed_config(folder)
-    return finished and saved == config
+    folder.mkdir(parents=True, exist_ok=True)
+    fit(config, *data, folder=folder, resume=saved == config)
+    return True
 
 
 def run(name: str, options: argparse.Namespace) -> dict[str, Any]:

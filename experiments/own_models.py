@@ -33,10 +33,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from mixer_family import is_done
+from mixer_family import complete
 from text_sets import REVIEWS, SETS, Rows, load, rows_of
 
-from mixling import Dataset, Predictor, RunConfig, fit
+from mixling import Dataset, Predictor, RunConfig
 from mixling.comparison import Baseline, BaselineKind, choose, fasttext, tfidf
 from mixling.comparison.baselines import Tried
 from mixling.comparison.embeddings import embeddings
@@ -142,9 +142,8 @@ def run(name: str, options: argparse.Namespace) -> dict[str, Any]:
             first = folder.with_name(f"taught-{options.seeds[0]}") / "teacher"
             shutil.copytree(first, folder / "teacher", dirs_exist_ok=True)
         seconds = folder / "seconds.json"
-        if not is_done(folder, config):
-            began = time.perf_counter()
-            fit(config, train, validation, folder=folder, log=print)
+        began = time.perf_counter()
+        if complete(config, (train, validation), folder):
             write_json(seconds, round(time.perf_counter() - began, 1))
         saved = json.loads((folder / "metrics.json").read_text())
         predictor = Predictor(folder / "model.onnx")

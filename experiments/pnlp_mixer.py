@@ -26,7 +26,8 @@ left out; vocabularies of single languages (Table 8) are trained on XQuAD, which
 cannot spell are [UNK]. Hyperpartisan (Table 7) has no official split: five folds are ours, and the split that
 Longformer's authors publish is taken as it is, with test articles among those of train, and without these.
 
-Each training is a folder under --runs; finished ones are not repeated. Results go to results/pnlp_mixer.json.
+Each training is a folder under --runs; finished ones are not repeated, an interrupted one goes on. Results go to
+results/pnlp_mixer.json after each seed.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ import itertools
 import json
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from mixer_family import is_done
+from mixer_family import complete
 from own_models import chosen_baseline
 from pnlp_tables import FOLDS, ON_TEST, OURS, PUBLISHED_SPLIT, SIZES, SPLITS, TABLES, TEACHER, Row, mbert, rows_of
 from recipes import RECIPES
 from text_sets import Rows
 
-from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, fit, read_examples
+from mixling import Dataset, Example, Predictor, RunConfig, Vocabulary, read_examples
 from mixling.comparison import Baseline, tfidf
 from mixling.config import merge, parse
 from mixling.data import ColumnsConfig, OnBadRow, assign_folds, split_validation
@@ -155,8 +156,8 @@ def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     return out
 
 
-def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Train a row with all seeds, unless that is done; metrics of the 8-bit files."""
+def train(row: Row, table: str, options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Train a row with all seeds, unless that is done; metrics of each 8-bit file."""
     task, *splits = load(row.data, options.data)
     if options.smoke:
         splits = [part.subset(np.arange(min(len(part), 200))) for part in splits]
@@ -164,15 +165,13 @@ def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, A
     if options.examples is not None:
         training = training.subset(np.sort(np.random.default_rng(0).permutation(len(training))[: options.examples]))
     if row.model is None:
-        return [baseline(task, training, validation, test)]
-    out = []
+        yield baseline(task, training, validation, test)
+        return
     for seed in range(options.seeds):
         config = configure(row, task, seed, options)
         folder = run_folder(row, table, seed, options)
         began = time.perf_counter()
-        if not is_done(folder, config):
-            folder.mkdir(parents=True, exist_ok=True)
-            fit(config, training, validation, folder=folder)
+        if complete(config, (training, validation), folder):
             write_json(folder / "seconds.json", round(time.perf_counter() - began, 1))
         saved = json.loads((folder / "metrics.json").read_text())
         found = {
@@ -186,8 +185,7 @@ def train(row: Row, table: str, options: argparse.Namespace) -> list[dict[str, A
             examples = [Example(text, target, "test", 0) for text, target in zip(test.texts, test.targets, strict=True)]
             found["test"] = numbers(evaluate(Predictor(folder), examples).metrics.to_dict())
         print(table, row.label, seed, json.dumps(found), flush=True)
-        out.append(found)
-    return out
+        yield found
 
 
 def baseline(task: str, training: Dataset, validation: Dataset, test: Dataset) -> dict[str, Any]:
@@ -274,17 +272,18 @@ def main() -> None:
     for table in options.tables:
         rows = [row for row in TABLES[table](options) if not options.rows or row.label in options.rows]
         made = provenance(packages=("onnxruntime", "tokenizers"))
-        report: dict[str, Any] = {}
         for row in rows:
-            seeds = train(row, table, options)
             part = "test" if table in ON_TEST else "validation"
-            means = {name: statistics.mean(one[part][name] for one in seeds) for name in seeds[0][part]}
-            report[row.label] = {"provenance": made, "paper": row.paper, "mean": means, "seeds": seeds}
-            print(f"| {row.label} | {row.paper} | {json.dumps(means)}", flush=True)
-            if not options.smoke:
-                results = json.loads(options.out.read_text()) if options.out.exists() else {}
-                results.setdefault(f"table {table}, {variant(options)}", {})[row.label] = report[row.label]
-                write_json(options.out, results)
+            seeds = []
+            for one in train(row, table, options):
+                seeds.append(one)
+                means = {name: statistics.mean(one[part][name] for one in seeds) for name in one[part]}
+                report = {"provenance": made, "paper": row.paper, "mean": means, "seeds": seeds}
+                print(f"| {row.label} | {row.paper} | {json.dumps(means)}", flush=True)
+                if not options.smoke:  # after each seed, so that an interrupted row is in the file, too
+                    results = json.loads(options.out.read_text()) if options.out.exists() else {}
+                    results.setdefault(f"table {table}, {variant(options)}", {})[row.label] = report
+                    write_json(options.out, results)
         if table in ("1", "2"):
             ordered = differences(rows, table, options)
             if not options.smoke:

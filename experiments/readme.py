@@ -29,6 +29,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "sst2_family": hypermixer.sst2_family,
     "snips_family": hypermixer.snips_family,
     "contradictions": papers.contradictions,
+    "recall": hypermixer.recall,
     "hypermixer_search_paper": hypermixer.hypermixer_search_paper,
     "hypermixer_search_paper_sst2": hypermixer.hypermixer_search_paper_sst2,
     "hypermixer_search": hypermixer.hypermixer_search,

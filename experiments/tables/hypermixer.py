@@ -140,3 +140,16 @@ def _search(folder: Path, name: str, numbers: Sequence[int]) -> str:
             rows[-1].append(", ".join(changes) if model == "hypermixer" else "")
             rows[-1].append(size["provenance"]["commit"][:7])
     return as_markdown(rows)
+
+
+def recall(folder: Path) -> str:
+    """Multi-query associative recall of all mixers, the best at 128 tokens first."""
+    results = read_results(folder, "bench")
+    found = [(name, row) for name, mixer in results.items() for row in mixer["forms"]]
+    lengths = list(found[0][1]["recall"])
+    rows = [["mixer", "form", *(f"{length} tokens" for length in lengths), "rate", "state", "parameters"]]
+    for name, row in sorted(found, key=lambda item: [-item[1]["recall"][length] for length in lengths[::-1]]):
+        state = "" if row["state"] is None else f"{row['state']:,}"
+        scores = [fraction(row["recall"][length]) for length in lengths]
+        rows.append([name, row["form"], *scores, f"{row['rate']:g}", state, f"{row['parameters']:,}"])
+    return as_markdown(rows)

@@ -123,6 +123,7 @@ def test_every_command_explains_itself(command: str, call: Call) -> None:
         ["inspect", "run", "--filters", "-o", "out.png"],
         ["models"],
         ["cost", "gmlp-tiny"],
+        ["bench", "attention"],
     ],
     ids=lambda args: " ".join(args[:3]),
 )

@@ -24,7 +24,7 @@ NEEDED = {
     "show": ["none"], "predict": ["none", "a text"], "serve": ["none"], "export": ["none"], "push": ["none", "a/b"],
     "pretrain": ["none.txt"], "generate": ["none", "a"], "inspect": ["none", "a text"],
     "cost": ["none"], "encode": ["none", "none.csv"], "similar": ["none", "a text"], "dedup": ["none.csv"],
-    "label": ["none.csv"], "drift": ["none", "none.csv"],
+    "label": ["none.csv"], "drift": ["none", "none.csv"], "bench": ["none"],
 }  # fmt: skip
 NOT_OF_TYPE = {"int": ("x", "1.5", "1e3", "", "0x10"), "float": ("x", "", "nan", "inf", "-inf", "1e400")}
 NUL = "a\0b"

@@ -65,6 +65,7 @@ FLAGS = {
     "models": set(),
     "config": {"name"},
     "cost": {"models", "--lengths", "--device", "--out", "-o", "--plot"},
+    "bench": {"mixer", "--set", "--task", "--data", "--out", "-o"},
     "distill": { "--features",
         "files", "--out", "-o", "--teacher", "--unlabeled", "--fine-tune", "--test", "--validation", "--dev",
         "--text", "--text-pair", "--label", "--task", "--model", "--epochs", "--time-budget", "--seed", "--max-size",

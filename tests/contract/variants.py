@@ -12,6 +12,10 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "every-distance": {"positions": {"num_buckets": None}},
     },
     "fourier": {},
+    "gated_linear_attention": {
+        "one-head": {"num_heads": 1, "gate_rank": 3},
+        "fast": {"num_heads": 2, "temperature": 0.2},
+    },
     "hypermixing": {
         "untied": {"tied": False},
         "learned": {"positions": "learned", "hidden_dim": 6},

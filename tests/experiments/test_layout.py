@@ -50,6 +50,33 @@ PUBLIC: dict[str, tuple[dict[str, str], dict[str, list[dict[str, Any]]]]] = {
                      "1\ta\tb\tNEUTRAL\t3.6\tTRIAL\n"},
         {"train": [], "dev": [{"text": "a", "text_pair": "b", "label": "neutral", "relatedness": 3.6}], "test": []},
     ),
+    "boolq": (
+        {"val.jsonl": '{"question": "is it", "passage": "It is.", "idx": 0, "label": true}\n'},
+        {"dev": [{"text": "is it", "text_pair": "It is.", "label": "true"}]},
+    ),
+    "cb": (
+        dict.fromkeys(("train.jsonl", "val.jsonl"), '{"premise": "a", "hypothesis": "b", "label": "neutral"}\n'),
+        {name: [{"text": "a", "text_pair": "b", "label": "neutral"}] for name in ("train", "dev")},
+    ),
+    "wsc": (
+        dict.fromkeys(("train.jsonl", "val.jsonl"),
+                      '{"text": "é", "target": {"span2_text": "He", "span1_index": 0}, "label": false}\n'),
+        {name: [{"text": "é", "text_pair": '{"span2_text": "He", "span1_index": 0}', "label": "False"}]
+         for name in ("train", "dev")},
+    ),
+    "conjnli": (
+        {f"{name}.tsv": "Premise\tHypothesis\tLabel\na\tb \"c\"\tneutral\n"
+         for name in ("adversarial_train_15k", "conj_dev")} | {"conj_test.tsv": "Premise\tHypothesis\na\tb\n"},
+        {"train_adversarial": [{"text": "a", "text_pair": 'b "c"', "label": "neutral"}],
+         "dev": [{"text": "a", "text_pair": 'b "c"', "label": "neutral"}],
+         "test_unlabelled": [{"text": "a", "text_pair": "b"}]},
+    ),
+    "mtop_en_seq2seq": (
+        {f"{part}.txt": "7\tIN:CREATE_CALL\t\tcall Ann\tcalling\ten_XX\t[IN:CREATE_CALL [SL:CONTACT Ann ] ]\t{}\n"
+         for part in ("train", "eval", "test")},
+        {part: [{"source": "call Ann", "target": "[IN:CREATE_CALL [SL:CONTACT Ann ] ]", "kind": kind}]
+         for part, kind in (("train", "train"), ("dev", "calling"), ("test", "calling"))},
+    ),
     "cogs": (
         {f"{part}.tsv": "A cat ran .\tcat ( x _ 1 )\tin_distribution\n" for part in ("train", "dev", "test", "gen")},
         {part: [{"source": "A cat ran .", "target": "cat ( x _ 1 )", "kind": "in_distribution"}]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from mixling import RunConfig
 from mixling.models import count
 
 SCRIPT = Path(__file__).resolve().parents[2] / "experiments" / "mixer_family.py"
@@ -67,6 +68,21 @@ def test_a_small_run_is_written_and_not_repeated(
     with pytest.raises(SystemExit):
         experiment.main()
     assert "'hyper' is no model; allowed are no mixing" in capsys.readouterr().err
+
+
+def test_an_interrupted_training_goes_on_if_its_configuration_is_the_same(
+    experiment: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(experiment, "fit", lambda config, *data, folder, resume: given.append(resume))
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / experiment.RUN_FILE).write_text("{}")
+    mine, other = RunConfig(), RunConfig.model_validate({"train": {"seed": 7}})
+    for saved, finished in ((mine, False), (other, False), (other, True), (mine, True)):
+        monkeypatch.setattr(experiment, "resumed_config", lambda folder, saved=(saved, finished): saved)
+        assert experiment.complete(mine, (), tmp_path / "begun") == ((saved, finished) != (mine, True))
+    assert experiment.complete(mine, (), tmp_path / "new")
+    assert given == [True, False, False, False]
 
 
 def test_more_epochs_are_a_result_of_their_own(

@@ -75,6 +75,7 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
         "table 5, ours": {
             "SMALL": row(0.6, paper=79.9), "BASE": row(0.4, 0.5, 0.6, paper=81.8), "BASE, th, 859 rows": first,
         },
+        "table 5, paper": {"BASE": row(0.5, paper=81.8)},
     }  # fmt: skip
     write(tmp_path, "pnlp_mixer", results)
     assert readme.TABLES["pnlp_tables"](tmp_path).splitlines() == [
@@ -95,6 +96,7 @@ def test_tables_of_three_seeds_with_their_differences(readme: ModuleType, tmp_pa
     write(tmp_path, "own_models", [{"set": "mtop_en", "model": "mixling-mixer", **row(0.8)}])
     assert readme.TABLES["slots"](tmp_path).splitlines()[2:] == [
         "| BASE | 2,000 | 3 | .450 ± .000 | .250 ± .000 | .500 ± .100 | .500 ± .000 | .818 | ccccccc |",
+        "| BASE, the paper's recipe | 2,000 | 1 | .450 | .250 | .500 | .500 | .818 | ccccccc |",
         "| SMALL | 2,000 | 1 | .450 | .250 | .600 | .500 | .799 | ccccccc |",
         "| mixling-mixer | 2,000 | 1 | .450 | .250 | .800 | .500 |  | ccccccc |",
     ]
@@ -153,6 +155,19 @@ def test_folds_have_their_mean_and_languages_their_vocabularies(readme: ModuleTy
         "| rows | own subwords | en | multilingual BERT's |",
         "|---|---|---|---|",
         "| th | .400, .200 | .200, .100 | .600, .300 |",
+    ]
+
+
+def test_mixers_are_ordered_by_the_recall_of_the_longest_texts(readme: ModuleType, tmp_path: Path) -> None:
+    def row(form: str, last: float, state: int | None) -> dict[str, Any]:
+        scores = {"32": 1.0, "64": 0.5, "128": last}
+        return {"form": form, "recall": scores, "rate": 0.003, "state": state, "parameters": 16_640}
+
+    found = {"fourier": {"forms": [row("full", 0.1, None)]}, "attention": {"forms": [row("causal", 0.9, 32_768)]}}
+    write(tmp_path, "bench", found)
+    assert readme.TABLES["recall"](tmp_path).splitlines()[2:] == [
+        "| attention | causal | 1.000 | .500 | .900 | 0.003 | 32,768 | 16,640 |",
+        "| fourier | full | 1.000 | .500 | .100 | 0.003 |  | 16,640 |",
     ]
 
 

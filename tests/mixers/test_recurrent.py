@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from mixling.mixers import Recurrent, RecurrentConfig, recurrent
-from mixling.mixers.recurrent import CHUNK, LSTM, QRNN
+from mixling.layers import recurrence
+from mixling.layers.recurrence import CHUNK
+from mixling.mixers import Recurrent, RecurrentConfig
+from mixling.mixers.recurrent import LSTM, QRNN
 
 DIM, HIDDEN = 4, 3
 LENGTHS = [5, 1, 7]
@@ -127,7 +129,7 @@ def test_the_recurrence_by_chunks_and_by_doubling_is_that_by_steps(length: int) 
         expected.append(c)
     by_steps = torch.stack(expected, 1)
     gradients = torch.autograd.grad((by_steps * weights).sum(), (keep, new))
-    for other in (recurrent._recur(keep, new), recurrent._recur_by_doubling(keep, new, length)):
+    for other in (recurrence.recur(keep, new, longest=length), recurrence._recur_by_doubling(keep, new, length)):
         torch.testing.assert_close(other, by_steps, **EXACT)
         for got, wanted in zip(torch.autograd.grad((other * weights).sum(), (keep, new)), gradients, strict=True):
             torch.testing.assert_close(got, wanted, **EXACT)

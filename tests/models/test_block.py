@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from mixling.config import parse
 from mixling.layers.dropout import dropout
 from mixling.layers.norms import RMSNorm, build_norm
+from mixling.layers.transforms import plain_operations
 from mixling.mixers import AttentionConfig, HyperMixingConfig
 from mixling.models import Block, DeepBlockConfig, Encoder, FeedForward
 from mixling.networks import BlockConfig, FeedForwardConfig
@@ -87,6 +88,21 @@ def test_gradients_of_rms_norm_are_those_of_torchs(shape: tuple[int, ...]) -> No
     torch.testing.assert_close(found, torch.autograd.grad(theirs(x), (x, theirs.weight), grad), **EXACT)
     with torch.no_grad():
         torch.testing.assert_close(ours(x), theirs(x), **EXACT)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+def test_rms_norm_has_derivatives_forward_and_twice() -> None:
+    norm = build_norm("rms", DIM).double()
+    drawn(norm)
+    x, direction = torch.randn(2, 3, DIM, dtype=torch.float64)
+    _, ahead = torch.func.jvp(norm, (x,), (direction,))
+    with plain_operations():
+        tokens, weights = x.clone().requires_grad_(), torch.ones_like(x, requires_grad=True)
+        (once,) = torch.autograd.grad((norm(tokens) * weights).sum(), tokens, create_graph=True)
+        (twice,) = torch.autograd.grad((once * direction).sum(), weights)  # the derivative along the direction
+    torch.testing.assert_close(ahead, twice, **EXACT)
+    each = torch.func.vmap(torch.func.grad(lambda token: norm(token).sum()))(x)
+    torch.testing.assert_close(each, once.detach(), **EXACT)
 
 
 def test_rms_norm_holds_what_float16_squared_does_not() -> None:

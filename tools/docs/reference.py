@@ -57,6 +57,7 @@ NOT_RUN = {
     "generate": "needs a model of text to text",
     "inspect": "follows the training",
     "cost": "measures",
+    "bench": "trains ten models; tests/research/bench does",
 }
 CONFIGURATION = """# Configuration
 

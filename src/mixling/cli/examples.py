@@ -36,6 +36,7 @@ EXAMPLES = {
         'mixling inspect mixer/ --maps "where is my parcel" -o maps.png',
     ),
     "cost": ("mixling cost mixling-small --lengths 64",),
+    "bench": ("mixling bench attention --set num_heads=1",),
 }
 """Commands on the files of `mixling sample`, on the packaged model `demo`, and on what the other examples make."""
 

@@ -27,7 +27,7 @@ GROUPS = {
     "Understand": ("evaluate", "compare", "explain", "audit", "label", "suggest", "drift", "show"),
     "Vectors": ("encode", "similar", "dedup"),
     "Serve": ("predict", "serve", "export", "push"),
-    "Research": ("models", "pretrain", "generate", "inspect", "cost"),
+    "Research": ("models", "pretrain", "generate", "inspect", "cost", "bench"),
 }
 COMMANDS = tuple(name for names in GROUPS.values() for name in names)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from mixling.layers.mixer import wide
+from mixling.layers.transforms import needs_plain_operations
 from mixling.networks.blocks import NormType
 
 
@@ -46,7 +47,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Float[Tensor, "*B D"]) -> Float[Tensor, "*B D"]:
         y = wide(x)
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        if torch.is_grad_enabled() and not (torch.compiler.is_compiling() or needs_plain_operations()):
             y = _Normalized.apply(y, self.eps)
         else:
             y = y * _factor(y, self.eps)

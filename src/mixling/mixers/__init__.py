@@ -37,6 +37,8 @@ if TYPE_CHECKING:  # for editors and type checkers; a test compares it with the 
     from mixling.mixers.attention import AttentionConfig as AttentionConfig
     from mixling.mixers.fourier import Fourier as Fourier
     from mixling.mixers.fourier import FourierConfig as FourierConfig
+    from mixling.mixers.gated_linear_attention import GatedLinearAttention as GatedLinearAttention
+    from mixling.mixers.gated_linear_attention import GatedLinearAttentionConfig as GatedLinearAttentionConfig
     from mixling.mixers.hypermixing import HyperMixing as HyperMixing
     from mixling.mixers.hypermixing import HyperMixingConfig as HyperMixingConfig
     from mixling.mixers.identity import Identity as Identity
