@@ -75,7 +75,7 @@ def speed(folder: Path) -> str:
 def core_hours(folder: Path) -> str:
     """Texts in a core-hour, and what a billion texts take, in core-hours and in money."""
     results = read_results(folder, "core_hours", "benchmarks")["results"]
-    rows = [["", *(f"{name}, {what}" for name in ("SNIPS", "IMDB")
+    rows = [["system", *(f"{name}, {what}" for name in ("SNIPS", "IMDB")
                    for what in ("texts in a core-hour", "core-hours for a billion", "price"))]]  # fmt: skip
     for key, name in LABELING.items():
         rows.append([name])
