@@ -62,7 +62,7 @@ COLUMN_SYSTEMS = ("mixling", "tf-idf and columns + lr", "tf-idf and columns + tr
 def speed(folder: Path) -> str:
     """Microseconds of one text, median and 90th percentile, and texts per second, with warm and cold caches."""
     results = read_results(folder, "native", "benchmarks")["results"]
-    rows = [["", "SNIPS, one text", "SNIPS, many", "IMDB, one text", "IMDB, many"]]
+    rows = [["system", "SNIPS, one text", "SNIPS, many", "IMDB, one text", "IMDB, many"]]
     for key, name in SYSTEMS.items():
         rows.append([name])
         for set_ in ("snips", "imdb"):
@@ -138,7 +138,7 @@ def training_layers(folder: Path) -> str:
 def trainings(folder: Path) -> str:
     """Time and memory of whole trainings."""
     results = read_results(folder, "training", "benchmarks")
-    rows = [["", "seconds", "CPU seconds", "GB at most", "steps and evaluations, s", "n-gram branch, s"]]
+    rows = [["training", "seconds", "CPU seconds", "GB at most", "steps and evaluations, s", "n-gram branch, s"]]
     for key, name in TRAININGS.items():
         found = results[key]
         rows.append([name, f"{found['wall_s']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb'] * 2**20 / 1e9:.2f}"])
