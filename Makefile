@@ -19,7 +19,7 @@ C_FILES = $(wildcard src/mixling/native/*.[ch] src/mixling/browser/*.[ch] \
 
 MAKEFLAGS += --jobs=2  # the types are checked beside the tests, which leave a core idle where they wait
 
-.PHONY: base browser-tests check coverage demo docs help lint lock notebooks pages setup static test-fast tests types format picture native fuzz wasm
+.PHONY: base browser-tests check coverage demo docs help lint lock notebooks pages setup release static test-fast tests types format picture native fuzz wasm
 check: base types tests  ## what CI runs: format, lint, types, layers, tests, and tests of an install without extras
 
 demo: native  ## trains on sample data, shows what the model does, and writes a page to try it
@@ -82,6 +82,9 @@ docs: setup  ## the site, build/site/index.html, and the model that answers in i
 
 pages: setup  ## run the blocks of README and docs, those too that `make check` leaves out because they take long
 	MIXLING_PAGES=all $(PYTHON) -m pytest tests/cli/test_pages.py
+
+release: setup  ## sdist, wheels of all systems, SBOM and checksums in dist/, tried; needs build and ziglang==0.17.1 from PyPI
+	$(PYTHON) tools/release.py
 
 notebooks: setup  ## run the notebooks and store their outputs; needs the extras docs and dev
 	$(PYTHON) -m nbconvert --to notebook --execute --inplace docs/notebooks/*.ipynb

@@ -84,17 +84,27 @@ def evaluate(folder: Path, count: int) -> dict[str, Any]:
 
 def exported(model: torch.nn.Module) -> onnxruntime.InferenceSession:
     """A session of the model, with texts of any length."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        graph_of(model, path)
+        return one_thread(path)
+
+
+def graph_of(model: torch.nn.Module, path: Path) -> None:
+    """Write the model's graph, for texts of any number and length."""
     ids = torch.ones(1, 8, dtype=torch.int64)
     free = {0: "texts", 1: "subwords"}
+    torch.onnx.export(
+        model, (ids, ids), str(path), input_names=["input_ids", "attention_mask"], output_names=["logits"],
+        dynamic_axes={"input_ids": free, "attention_mask": free}, dynamo=False,
+    )  # fmt: skip
+
+
+def one_thread(path: Path) -> onnxruntime.InferenceSession:
+    """A session that computes in the thread that calls it."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    with tempfile.TemporaryDirectory() as folder:
-        path = str(Path(folder) / "model.onnx")
-        torch.onnx.export(
-            model, (ids, ids), path, input_names=["input_ids", "attention_mask"], output_names=["logits"],
-            dynamic_axes={"input_ids": free, "attention_mask": free}, dynamo=False,
-        )  # fmt: skip
-        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the tables of README.md and docs/benchmarks.md that are marked with comments, from the results.
+"""Write the tables of README.md, docs/benchmarks.md and docs/costs.md that are marked with comments, from the results.
 
     python experiments/readme.py
 
@@ -17,7 +17,7 @@ from tables import benchmarks, gmlp, hypermixer, own, papers, pnlp, text_to_text
 from tables.markdown import NO_RESULTS
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = (ROOT / "experiments" / "README.md", ROOT / "docs" / "benchmarks.md")
+DOCUMENTS = (ROOT / "experiments" / "README.md", ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "costs.md")
 _MARKED = re.compile(r"(?<=<!-- table: )(\w+) -->\n(?:(?!<!-- table: ).)*?(?=\n<!-- end of table -->)", re.DOTALL)
 
 TABLES: dict[str, Callable[[Path], str]] = {
@@ -63,6 +63,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "noise": own.noise,
     "patience": own.patience,
     "speed": benchmarks.speed,
+    "core_hours": benchmarks.core_hours,
     "native_profile": benchmarks.native_profile,
     "papers_models": benchmarks.papers_models,
     "training_steps": benchmarks.training_steps,

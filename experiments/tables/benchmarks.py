@@ -1,4 +1,4 @@
-"""Tables of docs/benchmarks.md whose results are under benchmarks/results."""
+"""Tables of docs/benchmarks.md and docs/costs.md whose results are under benchmarks/results."""
 
 from __future__ import annotations
 
@@ -15,6 +15,15 @@ SYSTEMS = {
     "tf-idf + lr": "TF-IDF + LR (scikit-learn)",
     "fasttext, split as for its training": "fastText, text split as for its training",
     "fasttext, raw lines": "fastText, raw lines",
+}
+CORE_HOUR = 0.05  # the price that docs/costs.md states
+LABELING = {
+    "mixling": "mixling",
+    "file to file": "mixling, file to file",
+    "fasttext": "fastText",
+    "tf-idf + lr": "TF-IDF + LR (scikit-learn)",
+    "MiniLM, 8 bits": "MiniLM, 8 bits",
+    "MiniLM": "MiniLM, float32",
 }
 PARTS = {
     "split": "words found",
@@ -53,13 +62,28 @@ COLUMN_SYSTEMS = ("mixling", "tf-idf and columns + lr", "tf-idf and columns + tr
 def speed(folder: Path) -> str:
     """Microseconds of one text, median and 90th percentile, and texts per second, with warm and cold caches."""
     results = read_results(folder, "native", "benchmarks")["results"]
-    rows = [["", "SNIPS, one text", "SNIPS, many", "IMDB, one text", "IMDB, many"]]
+    rows = [["system", "SNIPS, one text", "SNIPS, many", "IMDB, one text", "IMDB, many"]]
     for key, name in SYSTEMS.items():
         rows.append([name])
         for set_ in ("snips", "imdb"):
             found = results[set_]["systems"][key]
             rows[-1].append(f"{found['p50_us']:.0f}, {found['p90_us']:.0f}")
             rows[-1].append(f"{found['warm_texts_per_second']:,}, {found['cold_texts_per_second']:,}")
+    return as_markdown(rows)
+
+
+def core_hours(folder: Path) -> str:
+    """Texts in a core-hour, and what a billion texts take, in core-hours and in money."""
+    results = read_results(folder, "core_hours", "benchmarks")["results"]
+    rows = [["system", *(f"{name}, {what}" for name in ("SNIPS", "IMDB")
+                   for what in ("texts in a core-hour", "core-hours for a billion", "price"))]]  # fmt: skip
+    for key, name in LABELING.items():
+        rows.append([name])
+        for found in (results["snips"], results["imdb"]):
+            rate = found["texts_per_second"].get(key) or found["file_to_file"]["rows_per_second"]
+            hours = 1e9 / rate / 3600
+            rows[-1] += [f"{rate * 3600 / 1e6:,.3g} million", f"{hours:,.{1 if hours < 100 else 0}f}"]
+            rows[-1].append(f"{hours * CORE_HOUR:,.2f}")
     return as_markdown(rows)
 
 
@@ -114,7 +138,7 @@ def training_layers(folder: Path) -> str:
 def trainings(folder: Path) -> str:
     """Time and memory of whole trainings."""
     results = read_results(folder, "training", "benchmarks")
-    rows = [["", "seconds", "CPU seconds", "GB at most", "steps and evaluations, s", "n-gram branch, s"]]
+    rows = [["training", "seconds", "CPU seconds", "GB at most", "steps and evaluations, s", "n-gram branch, s"]]
     for key, name in TRAININGS.items():
         found = results[key]
         rows.append([name, f"{found['wall_s']:.0f}", f"{found['cpu_s']:.0f}", f"{found['peak_mb'] * 2**20 / 1e9:.2f}"])

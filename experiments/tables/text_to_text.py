@@ -41,7 +41,7 @@ def span_corruption(folder: Path) -> str:
     """Section 5, scaled down: perplexities, and accuracies of tasks as text to text, in percent."""
     results = read_results(folder, "span_corruption")
     tasks = (("rte", "accuracy"), ("cb", "accuracy"), ("cb", "macro_f1"), ("boolq", "accuracy"))
-    rows = [["", "parameters", "held-out perplexity", "RTE", "CB, accuracy", "CB, macro F1", "BoolQ"]]
+    rows = [["model", "parameters", "held-out perplexity", "RTE", "CB, accuracy", "CB, macro F1", "BoolQ"]]
     for start, name in STARTS.items():
         for model, found in results["rte"]["pretraining"].items():
             perplexity = f"{found['perplexity']:.1f}" if start == "pretrained" else ""

@@ -30,10 +30,10 @@ def html_page(title: str, body: str, style: str) -> str:
     name = html.escape(title)
     return f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{name}</title><style>:root {{ color-scheme: light dark }} {style}</style></head><body>
+<title>{name}</title><style>:root {{ color-scheme: light dark }} {style}</style></head><body><main>
 <h1>{name}</h1>
 {body}
-</body></html>
+</main></body></html>
 """
 
 

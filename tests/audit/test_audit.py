@@ -22,6 +22,8 @@ from mixling.data import assign_folds
 from mixling.data.label_remarks import conflicting
 from mixling.text import Text
 
+from ..chromium import NEEDS_CHROMIUM, assert_accessible, chromium
+
 
 def store(*rows: tuple[Text, str], path: str = "a.csv") -> Dataset:
     return Dataset.from_examples(Example(text, label, path, line) for line, (text, label) in enumerate(rows, 2))
@@ -182,10 +184,41 @@ def test_the_page_escapes_the_data_and_loads_nothing(found: Audit) -> None:
     parser.handle_starttag = lambda tag, attrs: tags.append(tag)  # type: ignore[method-assign]
     parser.handle_data = cells.append  # type: ignore[method-assign]
     parser.feed(audit_page(found, title="Audit of <a>"))
-    assert not {"script", "link", "img", "iframe", "b", "i", "a"} & set(tags)
+    assert not {"link", "img", "iframe", "b", "i", "a"} & set(tags)
+    assert tags.count("script") == 1
     assert {"Audit of <a>", "play <i>this</i>", "<b>x", "test.csv:2"} <= set(cells)
     assert "Improbable labels: 2" in cells
     assert "Equal texts with different labels: 2" in cells
+
+
+def test_a_label_cannot_end_the_attribute_that_holds_it(found: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(found), "suggested", [('" onclick="x', 1.0)] * 5)
+    assert 'data-suggested="&quot; onclick=&quot;x"' in audit_page(found, title="t")
+
+
+@pytest.mark.parametrize("_", [pytest.param(None, marks=NEEDS_CHROMIUM)])
+def test_the_page_filters_sorts_and_saves_decisions(found: Audit, tmp_path: Path, _: None) -> None:
+    write_report(found, tmp_path, title="t")
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 390, "height": 900})
+        failed: list[str] = []
+        page.on("pageerror", lambda error: failed.append(str(error)))
+        page.goto((tmp_path / "report.html").as_uri())
+        assert_accessible(page)
+        rows = page.locator("table").first.locator("tbody tr")
+        assert [text.split()[0] for text in rows.all_inner_texts()] == ["a.csv:4", "a.csv:5"]
+        page.get_by_role("button", name="where").first.dblclick()
+        assert [text.split()[0] for text in rows.all_inner_texts()] == ["a.csv:5", "a.csv:4"]
+        page.get_by_label("Filter rows").fill("PLAY")
+        assert [row.is_visible() for row in rows.all()] == [False, True]
+        page.get_by_label("decision on a.csv:4").select_option("change")
+        page.reload()  # what was decided stays
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save decisions (1)").click()
+        with open(download.value.path(), encoding="utf-8", newline="") as file:
+            saved = list(csv.DictReader(file))
+        assert failed == []
+    assert saved == [{"path": "a.csv", "line": "4", "label": "y", "decision": "change", "new_label": "<b>x"}]
 
 
 def test_the_files_and_the_summary(found: Audit, tmp_path: Path) -> None:

@@ -82,7 +82,9 @@ def folder(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.M
     # The first rows of the sample: two steps are more than an epoch of them. Thresholds and sets need many.
     content = {file: sets.read_sample(file) for sample in sets.SAMPLES.values() for file in sample.files}
     # What commands.md shows is of the whole file, and it trains nothing.
-    rows = {"trust.md": 600, "commands.md": 10_000}.get(request.node.callspec.params["page"].name, 122)
+    rows = {"trust.md": 600, "recipes.md": 600, "commands.md": 10_000}.get(
+        request.node.callspec.params["page"].name, 122
+    )
     content["messages.csv"] = b"\n".join(content["messages.csv"].split(b"\n")[: rows + 1]) + b"\n"
     monkeypatch.setattr(sets, "read_sample", content.__getitem__)
     for registry in (MIXERS, TASKS):  # what a page registers is not known to other tests

@@ -1,10 +1,12 @@
-"""The committed picture of the architecture is the one that the imports give, and its rules find what breaks them."""
+"""The committed picture of the architecture is the one that imports and layers give, and nothing in it overlaps."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -54,9 +56,15 @@ def test_the_committed_file_is_what_the_script_makes(made: dict[str, str], name:
     )
 
 
-def test_imports_are_those_of_every_statement(script: ModuleType, tmp_path: Path) -> None:
-    found = script.read(tree(tmp_path, SOUND))
-    assert found.base == ("config", "errors")
+@pytest.fixture
+def found(script: ModuleType, tmp_path: Path) -> Any:
+    """A small package and its layers."""
+    layers = '["mixling.cli", "mixling.audit | mixling.runs", "mixling.models", "mixling.text", "mixling.config"]'
+    (tmp_path / "pyproject.toml").write_text(f"[[tool.importlinter.contracts]]\nlayers = {layers}\n")
+    return script.read(tree(tmp_path, SOUND), tmp_path / "pyproject.toml")
+
+
+def test_imports_are_those_of_every_statement(found: Any) -> None:
     assert found.imports == {
         "config": {"errors"},
         "errors": set(),
@@ -67,39 +75,24 @@ def test_imports_are_those_of_every_statement(script: ModuleType, tmp_path: Path
         "cli": {"audit", "runs", "errors"},
     }
     assert found.summaries["text"] == "Text | words."
-    assert found.forbidden == []
 
 
-def test_rows_go_down_and_implied_arrows_are_left_out(script: ModuleType, tmp_path: Path) -> None:
-    found = script.read(tree(tmp_path, SOUND))
-    assert script.layers(found) == [["cli"], ["audit", "runs"], ["models"], ["text"]]
-    assert ("runs", "text") in found.arrows
-    assert ("runs", "text") not in script.needed(found)
-    assert set(script.needed(found)) == {
-        ("cli", "audit"),
-        ("cli", "runs"),
-        ("audit", "models"),
-        ("runs", "models"),
-        ("models", "text"),
-    }
+def test_what_no_layer_names_is_in_the_lowest(found: Any) -> None:
+    assert found.layers == (("cli",), ("audit", "runs"), ("models",), ("text",), ("config", "errors"))
 
 
-@pytest.mark.parametrize(
-    ("file", "source", "forbidden"),
-    [
-        ("text/encoder.py", "import mixling.models", [("models", "text"), ("text", "models")]),
-        ("runs/report.py", "from mixling.audit import report", [("runs", "audit")]),
-    ],
-    ids=["circle", "core to wing"],
-)
-def test_what_breaks_the_rules_is_red(
-    script: ModuleType, tmp_path: Path, file: str, source: str, forbidden: list[tuple[str, str]]
-) -> None:
-    found = script.read(tree(tmp_path, SOUND | {file: source}))
-    assert found.forbidden == forbidden
-    drawn = ElementTree.fromstring(script.picture(found)).iter("{http://www.w3.org/2000/svg}path")
-    assert sum(path.get("stroke") == script.BAD for path in drawn) == len(forbidden)
-    assert f"{len(forbidden)} against the direction" in script.page(found)
+def test_each_package_is_drawn_once_and_nothing_overlaps(script: ModuleType) -> None:
+    architecture = script.read()
+    svg = ElementTree.fromstring(script.picture(architecture))
+    boxes = [item for item in svg.iter("{http://www.w3.org/2000/svg}rect") if item.get("class") == "box"]
+    names = [text.text for text in svg.iter("{http://www.w3.org/2000/svg}text") if text.get("text-anchor")]
+    assert sorted(names) == sorted(architecture.imports)
+    places = [[float(box.get(key) or 0) for key in ("x", "y", "width", "height")] for box in boxes]
+    for (x, y, width, height), (x2, y2, width2, height2) in itertools.combinations(places, 2):
+        assert x + width < x2 or x2 + width2 < x or y + height < y2 or y2 + height2 < y
+    _, _, across, down = map(float, (svg.get("viewBox") or "").split())
+    assert all(x + width < across and y + height < down for x, y, width, height in places)
+    assert all(8 * len(name or "") < script.BOX for name in names), "a name is wider than its box"
 
 
 @pytest.mark.slow

@@ -40,6 +40,8 @@ def test_the_reference_is_that_of_the_code(load_script: Callable[[str], ModuleTy
 def test_the_gallery_is_that_of_the_results(load_script: Callable[[str], ModuleType]) -> None:
     script = load_script("tools/docs/gallery.py")
     assert script.PAGE.read_text("utf-8") == script.page(), "run python tools/docs/gallery.py"
+    for name, content in script.pictures().items():
+        assert (ROOT / "docs" / "pictures" / name).read_text("utf-8") == content, "run python tools/docs/gallery.py"
 
 
 @pytest.mark.parametrize("name", ["overview", "bars"])

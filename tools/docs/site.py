@@ -32,6 +32,8 @@ COPIED = {
     "CONTRIBUTING.md": "contributing.md",
     "experiments/README.md": "experiments.md",
 }
+# Pages that the search leaves out: its index, which each page loads, would be a third larger.
+UNSEARCHED = ("architecture.md", "changelog.md", "checklist.md", "contributing.md", "decisions/", "experiments.md")
 OTHER_HOST = "https://unpkg.com/iframe-worker/shim"
 SUFFIXES = {".md", ".svg", ".png", ".ipynb", ".js", ".css"}
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
@@ -98,7 +100,8 @@ def copy_pages(folder: Path) -> list[Path]:
         target = folder / place
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
-            target.write_text(with_links(source.read_text("utf-8"), source), "utf-8")
+            head = "---\nsearch: {exclude: true}\n---\n" if place.as_posix().startswith(UNSEARCHED) else ""
+            target.write_text(head + with_links(source.read_text("utf-8"), source), "utf-8")
             pages.append(target)
         elif source.suffix == ".ipynb":
             target.write_text(notebook_page(source, target.parent), "utf-8")

@@ -13,7 +13,7 @@ from typing import Any
 from mixling.audit.audits import SHARES, Audit, LabelsAudit
 from mixling.data.dataset import Dataset
 from mixling.data.similar_labels import with_escapes
-from mixling.notebook import html_page
+from mixling.notebook import Html, html_page
 from mixling.storage import write_atomic, write_json
 from mixling.text.encoder import Text
 
@@ -32,7 +32,61 @@ table { border-collapse: collapse; margin: .5rem 0 1.5rem }
 th, td { text-align: left; vertical-align: top; padding: .2rem .7rem; border-bottom: 1px solid #8886 }
 td { overflow-wrap: break-word; max-width: 40rem }
 th { white-space: nowrap } td.n { text-align: right; white-space: nowrap }
+th button { all: unset; cursor: pointer } th button:focus-visible { outline: 2px solid }
+th[aria-sort=ascending] button::after { content: " ↑" } th[aria-sort=descending] button::after { content: " ↓" }
+form { display: flex; flex-wrap: wrap; gap: .7rem; position: sticky; top: 0; padding: .7rem 0; background: Canvas }
+input, select, form button { font: inherit; padding: .2rem .5rem }
+section { overflow-x: auto }
 .note { opacity: .8 }
+"""
+# Filters and sorts the tables, and saves what a person decides on the improbable labels.
+_TOOLS = """<form><input type="search" placeholder="Filter rows" aria-label="Filter rows">
+<button type="button" disabled>Save decisions</button></form>"""
+_SCRIPT = r"""
+const [filter, save] = [document.querySelector("input"), document.querySelector("form button")];
+const choices = [...document.querySelectorAll("select")], key = location.pathname + document.title;
+const remember = work => { try { return work() } catch { return null } };  // a browser may allow no storage
+const kept = remember(() => JSON.parse(localStorage.getItem(key))) ?? {};
+const value = (row, at) => row.cells[at].querySelector("select")?.value ?? row.cells[at].textContent;
+const number = text => /^[\d,]*\.?\d+$/.test(text) ? Number(text.replaceAll(",", "")) : NaN;
+document.querySelector("form").addEventListener("submit", event => event.preventDefault());
+filter.addEventListener("input", () => {
+  for (const row of document.querySelectorAll("tbody tr"))
+    row.hidden = !row.textContent.toLowerCase().includes(filter.value.toLowerCase());
+});
+for (const button of document.querySelectorAll("th button")) button.addEventListener("click", () => {
+  const head = button.parentNode, up = head.ariaSort === "ascending" ? -1 : 1, at = head.cellIndex;
+  for (const one of head.parentNode.cells) one.removeAttribute("aria-sort");
+  head.setAttribute("aria-sort", up > 0 ? "ascending" : "descending");
+  const body = head.closest("table").tBodies[0];
+  body.append(...[...body.rows].sort((a, b) => {
+    const [x, y] = [value(a, at), value(b, at)];
+    return up * (number(x) - number(y) || x.localeCompare(y));
+  }));
+});
+const count = () => {
+  const decided = choices.filter(one => one.value).length;
+  save.textContent = `Save decisions (${decided})`, save.disabled = !decided;
+};
+for (const one of choices) {
+  const name = `${one.dataset.where} ${one.dataset.suggested}`;
+  one.value = kept[name] ?? "";
+  one.addEventListener("change", () => {
+    kept[name] = one.value, count();
+    remember(() => localStorage.setItem(key, JSON.stringify(kept)));
+  });
+}
+save.addEventListener("click", () => {
+  const rows = choices.filter(one => one.value).map(({ value, dataset }) => {
+    const [, path, line] = dataset.where.match(/^(.*):(\d+)$/s), label = dataset.label;
+    return [path, line, label, value, { keep: label, change: dataset.suggested, drop: "" }[value]];
+  });
+  const csv = [["path", "line", "label", "decision", "new_label"], ...rows]
+    .map(row => row.map(cell => `"${cell.replaceAll('"', '""')}"`).join(",") + "\n").join("");
+  const link = Object.assign(document.createElement("a"), { download: "decisions.csv" });
+  link.href = URL.createObjectURL(new Blob([csv], { type: "text/csv" })), link.click();
+});
+count();
 """
 
 
@@ -121,7 +175,8 @@ def audit_page(audit: Audit, *, title: str) -> str:
     errors = [
         (_where(examples, item.example), _short(examples.texts[item.example]),
          with_escapes(audit.label_of(item.example)),
-         f"{item.probability:.3f}", with_escapes(item.suggested), f"{item.suggested_probability:.3f}")
+         f"{item.probability:.3f}", with_escapes(item.suggested), f"{item.suggested_probability:.3f}",
+         _decision(_where(examples, item.example), audit.label_of(item.example), item.suggested))
         for item in findings[:_LISTED]
     ]  # fmt: skip
     conflicts = [
@@ -134,9 +189,10 @@ def audit_page(audit: Audit, *, title: str) -> str:
         for score in sorted(audit.metrics.per_class, key=lambda score: score.f1)
     ]
     parts = [
-        _table("Improbable labels", "What is given is improbable for a model that did not see the example, and "
-               "something else is as probable as for its own examples (confident learning). The most improbable "
-               "first.", ("where", "text", "label", "probability", "suggested", "probability"), errors, len(findings)),
+        _table("Improbable labels", "The label is improbable for a model that did not see the row, and another label "
+               "is as probable as in its own rows (confident learning). The most improbable rows come first.",
+               ("where", "text", "label", "its probability", "suggested", "its probability", "decision"),
+               errors, len(findings)),
         _table("Equal texts with different labels", "Case and spaces make no difference.",
                ("text no.", "where", "text", "label"), conflicts, sum(map(len, audit.conflicts))),
     ]  # fmt: skip
@@ -162,7 +218,8 @@ def audit_page(audit: Audit, *, title: str) -> str:
     ]  # fmt: skip
     listed = "".join(f"<li>{html.escape(line)}</li>" for line in summarize(audit))
     note = f'<p class="note">All examples are in {ROWS_FILE}.</p>'
-    return html_page(title, "\n".join([f"<ul>{listed}</ul>", note, *parts]), _STYLE)
+    script = f"<script>{_SCRIPT}</script>"
+    return html_page(title, "\n".join([f"<ul>{listed}</ul>", note, _TOOLS, *parts, script]), _STYLE)
 
 
 def _table(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], total: int) -> str:
@@ -172,12 +229,24 @@ def _table(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequenc
         return heading
     more = f" The first {len(shown):,} of {total:,}." if len(shown) < total else ""
     text = f'<p class="note">{html.escape(note + more)}</p>' if note + more else ""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    head = "".join(f'<th><button type="button">{html.escape(name)}</button></th>' for name in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in shown)
-    return f"{heading}{text}<table><tr>{head}</tr>{body}</table>"
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"{heading}{text}<section>{table}</section>"
+
+
+def _decision(where: str, label: str, suggested: str) -> Html:
+    """Return the choices of a person on a row."""
+    data = {"where": where, "label": label, "suggested": suggested}
+    attributes = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
+    choices = {"": "", "keep": "keep the label", "change": "take the suggestion", "drop": "drop the row"}
+    options = "".join(f'<option value="{value}">{name}</option>' for value, name in choices.items())
+    return Html(f'<select aria-label="decision on {html.escape(where)}" {attributes}>{options}</select>')
 
 
 def _cell(value: Any) -> str:
+    if isinstance(value, Html):
+        return f"<td>{value}</td>"
     return f'<td class="n">{value:,}</td>' if isinstance(value, int) else f"<td>{html.escape(str(value))}</td>"
 
 

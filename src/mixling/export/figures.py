@@ -137,7 +137,12 @@ class Labels(NamedTuple):
 
 
 def labels(names: Sequence[str]) -> Labels:
-    """Return the names as they can be drawn with the installed fonts."""
+    """Return the names as they can be drawn with the installed fonts.
+
+    Raises:
+        MissingPackage: matplotlib is not installed.
+    """
+    _check_installed()
     families: dict[str, None] = {}
     shown = []
     numbered = {}

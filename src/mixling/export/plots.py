@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from mixling.errors import DataError
-from mixling.export.figures import MAX_TICKS, labels, new_figure, plot_text, save
+from mixling.export.figures import labels, new_figure, plot_text, save
 from mixling.metrics.base import ClassificationMetrics, metric_title
 from mixling.metrics.intervals import wilson
 from mixling.metrics.reliability import Reliability
 from mixling.storage import write_atomic
 
-_MAX_COUNTED_CLASSES = 30  # with more classes, cells have no room for counts
+_MAX_CLASSES, _MAX_PAIRS = 20, 15  # of a matrix; of the list in place of a larger one
 LEGEND_SUFFIX = ".txt"  # of the legend's file next to a plot
 _COLORS = ("#4269d0", "#d1602e")
 
@@ -24,43 +24,67 @@ _COLORS = ("#4269d0", "#d1602e")
 def confusion_matrix(matrix: np.ndarray, names: Sequence[str], path: str | Path) -> None:
     """Plot counts (C, C), with a row for each true class and a column for each predicted one.
 
-    The color is the fraction of the row, so that rare classes are visible; up to 30 classes have their counts written.
-    Names that no installed font can draw are replaced by numbers, explained in a text file: `path` plus ".txt".
+    Up to 20 classes are a matrix: the color is the percentage of the row, so that rare classes are visible. Of more
+    classes, the fifteen pairs that are confused most often are bars. Names that no installed font can draw are replaced
+    by numbers, explained in a text file: `path` plus ".txt".
 
     Raises:
         StorageError, MissingPackage: see `mixling.export.figures`.
     """
     counts = np.asarray(matrix)
-    n = len(names)
+    n, total = len(names), int(counts.sum())
     assert counts.shape == (n, n), f"a matrix of shape {counts.shape} for {n} names"
-    fractions = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    size = min(4.5 + 0.4 * n, 16.0)
-    figure = new_figure(size, 0.9 * size)
-    axes = figure.add_subplot()
-    image = axes.imshow(fractions, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest")
-    figure.colorbar(image, ax=axes, label="fraction of true class", fraction=0.045, pad=0.02)
-    shown = range(0, n, math.ceil(n / MAX_TICKS))
-    # Labels are not formulas: "$" in a name would be parsed, and rejected, as mathematics.
-    drawn = labels(names)
-    text: dict[str, Any] = {
-        "fontsize": 9 if n <= _MAX_COUNTED_CLASSES else 6,
-        "fontfamily": drawn.families,
-        "parse_math": False,
-    }
-    axes.set_xticks(shown, [drawn.shown[index] for index in shown], rotation=90, **text)
-    axes.set_yticks(shown, [drawn.shown[index] for index in shown], **text)
-    most = "\n".join(["predicted", *_most_confused(counts, drawn.shown)])
-    axes.set_xlabel(most, fontfamily=drawn.families, parse_math=False, linespacing=1.5)
-    axes.set_ylabel("true")
-    if n <= _MAX_COUNTED_CLASSES:
-        for row, column in np.ndindex(n, n):
-            color = "white" if fractions[row, column] > 0.5 else "black"
-            axes.text(column, row, f"{counts[row, column]}", ha="center", va="center", color=color, fontsize=7)
+    drawn = labels(names)  # not formulas: "$" in a name would be parsed, and rejected, as mathematics
+    text: dict[str, Any] = {"fontsize": 9, "fontfamily": drawn.families, "parse_math": False}
+    draw = _matrix if n <= _MAX_CLASSES else _pairs
+    figure, axes = draw(counts, drawn.shown, text)
+    title = f"{np.trace(counts) / max(total, 1):.1%} of {total:,} are right"
     if drawn.numbered:
         legend = Path(path).with_name(Path(path).name + LEGEND_SUFFIX)
-        axes.set_title(f"#: names in {legend.name}", fontsize=8, parse_math=False)
+        title += f" (#: names in {legend.name})"
         write_atomic(legend, "".join(f"#{number}\t{plot_text(name)}\n" for number, name in drawn.numbered.items()))
+    axes.set_title(title, loc="left", fontsize=11, parse_math=False)
     save(figure, path)
+
+
+def _matrix(counts: np.ndarray, names: Sequence[str], text: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Draw a cell for each pair of classes, with its count and its percentage of the true class."""
+    n = len(names)
+    fractions = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    size = 4.5 + 0.45 * n
+    figure = new_figure(size, 0.9 * size)
+    axes = figure.add_subplot()
+    axes.imshow(fractions, cmap="Blues", vmin=0.0, vmax=1.0, interpolation="nearest")
+    axes.set_xticks(range(n), names, rotation=90, **text)
+    axes.set_yticks(range(n), names, **text)
+    axes.set(xlabel="predicted", ylabel="true")
+    for row, column in zip(*np.nonzero(counts), strict=True):
+        color = "white" if fractions[row, column] > 0.5 else "black"
+        cell = f"{counts[row, column]}\n{fractions[row, column]:.0%}"
+        axes.text(column, row, cell, ha="center", va="center", color=color, fontsize=7)
+    return figure, axes
+
+
+def _pairs(counts: np.ndarray, names: Sequence[str], text: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Draw a bar for each of the pairs of classes that are confused most often."""
+    from matplotlib.ticker import MaxNLocator
+
+    wrong = counts - np.diag(np.diag(counts))
+    order = np.argsort(-wrong, axis=None, kind="stable")[:_MAX_PAIRS]
+    pairs = [(int(i), int(j)) for i, j in zip(*np.unravel_index(order, wrong.shape), strict=True) if wrong[i, j]]
+    figure = new_figure(8.0, 1.4 + 0.32 * max(len(pairs), 3))
+    axes = figure.add_subplot()
+    axes.barh(range(len(pairs)), [wrong[pair] for pair in pairs], color=_COLORS[0], height=0.7)
+    axes.set_yticks(range(len(pairs)), [f"{names[i]} as {names[j]}" for i, j in pairs], **text)
+    for place, (i, j) in enumerate(pairs):
+        share = f" {wrong[i, j]} of {counts[i].sum()}, {wrong[i, j] / counts[i].sum():.0%}"
+        axes.annotate(share, (wrong[i, j], place), va="center", fontsize=9)
+    axes.invert_yaxis()
+    axes.margins(x=0.2)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_xlabel(f"the pairs that are confused most often, of {len(names)} classes")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes
 
 
 def plot_confusion(metrics: ClassificationMetrics, path: str | Path) -> None:
@@ -97,13 +121,6 @@ def reliability_diagram(bins: Reliability, path: str | Path) -> None:
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
     save(figure, path)
-
-
-def _most_confused(counts: np.ndarray, names: Sequence[str]) -> list[str]:
-    """Return a line for each of the pairs of classes that are confused most often, at most three."""
-    wrong = counts - np.diag(np.diag(counts))
-    order = [divmod(int(index), len(names)) for index in np.argsort(-wrong, axis=None, kind="stable")[:3]]
-    return [f"{wrong[i, j]} of {names[i]} as {names[j]}" for i, j in order if wrong[i, j]]
 
 
 def training_curves(
