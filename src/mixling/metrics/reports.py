@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from mixling.answers.conformal import ConformalSets
-from mixling.answers.decision import DecisionRule, answers_of
+from mixling.answers.decision import DecisionRule, answers_by_level, answers_of, targets_by_level
 from mixling.answers.labels import LabelSet, iob_spans
 from mixling.errors import DataError
-from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
+from mixling.metrics.base import ClassificationMetrics, ClassScore, LevelScore, MultiLabelMetrics, TaggingMetrics
 from mixling.metrics.ranking import roc_area
 from mixling.metrics.reliability import calibration_error, reliability
 
@@ -60,10 +60,13 @@ def classification_report(
     confusion = np.zeros((len(labels), len(labels)) if tables and len(labels) <= MAX_TABLE_LABELS else (0, 0), np.int64)
     if len(confusion):
         np.add.at(confusion, (targets, predictions), 1)
-    answer = probabilities[np.arange(len(targets)), predictions]
     is_class = targets[:, None] == classes
     bins = reliability(right, probabilities.max(1))
-    answered = answer >= (threshold or 0)
+    steps, certainty = answers_by_level(probabilities, rule)
+    depth = (certainty >= (threshold or 0)).sum(1)
+    answered = depth > 0
+    right_steps = steps == targets_by_level(targets, rule)
+    right_answer = right_steps[np.arange(len(targets)), depth - 1]
     sets = None if conformal is None else conformal.members(probabilities)
     given = probabilities[np.arange(len(targets)), targets]
     if unseen and (seen := targets < len(labels) - unseen).any():
@@ -72,7 +75,7 @@ def classification_report(
     return ClassificationMetrics(
         n=len(targets),
         coverage=None if threshold is None else float(answered.mean()),
-        accuracy_of_answered=float(right[answered].mean()) if threshold is not None and answered.any() else None,
+        accuracy_of_answered=float(right_answer[answered].mean()) if threshold is not None and answered.any() else None,
         set_coverage=None if sets is None else float(sets[np.arange(len(targets)), targets].mean()),
         set_size=None if sets is None else float(sets.sum(1).mean()),
         **values,
@@ -85,7 +88,43 @@ def classification_report(
         reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores, met) if tables else (),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
+        levels=()
+        if rule is None or not rule.levels
+        else _level_scores(rule, targets, steps, probabilities.argmax(1), depth),
     )
+
+
+def _level_scores(
+    rule: DecisionRule, targets: np.ndarray, steps: np.ndarray, most_probable: np.ndarray, depth: np.ndarray
+) -> tuple[LevelScore, ...]:
+    """Return the scores of each level.
+
+    Args:
+        targets, most_probable: ids (B,) of labels.
+        steps: (B, K) answers of the levels.
+        depth: (B,) the number of levels that are answered.
+    """
+    scores = []
+    for level, nodes in enumerate(rule.tree.nodes):
+        truth = nodes[targets]
+        count = len(rule.tree.parts[level])
+        found, flat = (
+            answer_metrics(truth, answers, count, None) for answers in (steps[:, level], nodes[most_probable])
+        )
+        reached = depth > level
+        right = (truth == steps[:, level])[reached]
+        scores.append(
+            LevelScore(
+                labels=count,
+                accuracy=found["accuracy"],
+                macro_f1=found["macro_f1"],
+                flat_accuracy=flat["accuracy"],
+                flat_macro_f1=flat["macro_f1"],
+                coverage=float(reached.mean()),
+                accuracy_of_answered=float(right.mean()) if len(right) else None,
+            )
+        )
+    return tuple(scores)
 
 
 def answer_metrics(targets: np.ndarray, answers: np.ndarray, count: int, aimed: int | None) -> dict[str, Any]:

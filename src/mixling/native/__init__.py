@@ -15,7 +15,7 @@ if (_wanted := os.environ.get(REGISTERS, "")) not in ("", "4", "8", "16"):
 
 # Of what Python passes to the modules and what these read of a file: one more with each change. It is compiled into
 # them, since old modules beside new Python files would leave out what they do not know.
-INTERFACE = 9
+INTERFACE = 10
 
 try:
     from mixling.native import _core

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mixling.answers.conformal import min_examples
+from mixling.answers.levels import level_problems
 from mixling.data.batches import TextSet
 from mixling.data.config import text_options
 from mixling.data.dataset import Dataset
@@ -235,6 +236,18 @@ def read_costs(path: str, labels: Sequence[str]) -> tuple[tuple[float, ...], ...
                 got = f"has no cost of {missing!r}; a table needs a row and a column for each label, such as"
                 raise DataError(f"{got} {', '.join(labels[:3])}", path=path)
     return tuple(tuple(costs[truth, answer] for answer in labels) for truth in labels)
+
+
+def check_levels(separator: str, train: Dataset) -> None:
+    """Check that the labels of training examples have levels.
+
+    Raises:
+        DataError: a label has no place in the tree; states the line of its first row.
+    """
+    names = train.label_counts().keys()
+    for name, problem in level_problems(names, separator):
+        path, line = train.where(list(train.targets).index(name))
+        raise DataError(f"label {shown(name)}: {problem}", path=path, line=line)
 
 
 def check_abstention_data(config: RunConfig, validation: Dataset) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.decision import answers_by_level
 from mixling.answers.predictions import Prediction
 from mixling.artifacts.files import RUN_FILE, read_run
 from mixling.config import parse
@@ -79,7 +80,7 @@ class Evaluation:
         metrics: on the examples as they are.
         unseen: a sentence about labels that the model does not know, which count as errors; "" if there are none.
         robustness: the headline metric on texts with noise.
-        confidence: (B,) the top probability of each text, where they have one label each.
+        confidence: (B,) the probability of each text's answer, of labels with levels of its top.
         predictions: for the examples (B,), if they were to be kept.
     """
 
@@ -148,7 +149,7 @@ def evaluate(
     truth = full.targets(targets)
     return Evaluation(
         metrics=full.evaluate(outputs, truth),
-        confidence=task.probabilities(np.stack(outputs)).max(1) if task.abstains else None,
+        confidence=_certainty(task, task.probabilities(np.stack(outputs))) if task.abstains else None,
         predictions=predictions,
         unseen=describe_unseen(targets, known) if full.unseen else "",
         robustness={
@@ -164,7 +165,7 @@ def evaluate_out_of_scope(
 
     Args:
         sources: files of texts out of scope; labels in them are ignored.
-        inside: top probabilities (B,) of texts in scope; None: the model has none.
+        inside: probabilities (B,) of the answers to texts in scope; None: the model has none.
 
     Raises:
         ConfigError: texts do not have one label each.
@@ -176,7 +177,12 @@ def evaluate_out_of_scope(
     texts = list(read_unlabeled(sources, reader=task.reader, columns=columns))
     if not texts:
         raise DataError("has no texts; out-of-scope texts are needed", path=sources[0])
-    return out_of_scope_report(inside, predictor.predict_proba(texts).max(1), threshold=task.threshold)
+    return out_of_scope_report(inside, _certainty(task, predictor.predict_proba(texts)), threshold=task.threshold)
+
+
+def _certainty(task: Task, probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return what (B,) has to reach the threshold for any answer: the probability of the answer of the top level."""
+    return answers_by_level(probabilities, task.rule)[1][:, 0]
 
 
 def aimed_task(config: RunConfig, train: Dataset) -> Task:

@@ -374,7 +374,7 @@ class Task(Objective, Presentation, Baselines):
         task.headline = self.headline
         task.less_is_better = self.less_is_better
         task.aimed_label = self.aimed_label
-        task.rule = None if self.rule is None else self.rule.with_unknown(len(new))
+        task.rule = None if self.rule is None else self.rule.of(task.labels.names)
         return task
 
 
