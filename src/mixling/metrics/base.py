@@ -164,7 +164,7 @@ class ClassificationMetrics(ProbabilityMetrics):
         set_coverage: the fraction of texts whose conformal set has their label, of a model with such sets; else None.
         set_size: the mean number of labels in a set.
         roc_auc: with two classes, class 1's; with more, the mean one-vs-rest area over the classes that some but
-            not all texts have; None without such a class.
+            not all texts have; None without such a class, and with very many classes.
         confusion: (C, C) counts; rows are true classes, columns predicted ones; of very many classes empty.
         levels: the scores of each level of the labels, from the top; empty where they have none.
     """

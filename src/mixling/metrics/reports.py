@@ -7,13 +7,13 @@ number of labels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mixling.answers.conformal import ConformalSets
-from mixling.answers.decision import DecisionRule, answers_by_level, answers_of, targets_by_level
+from mixling.answers.decision import DecisionRule, answers_by_level, targets_by_level
 from mixling.answers.labels import LabelSet, iob_spans
 from mixling.errors import DataError
 from mixling.metrics.base import ClassificationMetrics, ClassScore, LevelScore, MultiLabelMetrics, TaggingMetrics
@@ -26,7 +26,7 @@ MAX_TABLE_LABELS = 1_000  # up to this number have all their scores listed, and 
 def classification_report(
     labels: LabelSet,
     targets: np.ndarray,
-    probabilities: np.ndarray,
+    probabilities: np.ndarray | Iterable[np.ndarray],
     *,
     unseen: int = 0,
     threshold: float | None = None,
@@ -38,6 +38,8 @@ def classification_report(
     """Score probabilities (B, C) against target ids (B,).
 
     Args:
+        probabilities: also as parts of their rows, in their order; one at a time is in memory with more than
+            `MAX_TABLE_LABELS` labels.
         unseen: number of labels at the end that the model does not have; the log-loss leaves out texts with them.
         threshold: top probability below which texts are not answered; None: all are.
         conformal: makes sets of labels; None: there are none.
@@ -50,25 +52,32 @@ def classification_report(
         DataError: there is no text.
     """
     _require(len(targets))
-    classes = np.arange(len(labels))
-    assert probabilities.shape == (len(targets), len(labels)), probabilities.shape
-    probabilities = probabilities.astype(np.float64)
-    probabilities /= probabilities.sum(1, keepdims=True)  # float16 sums to 1 too roughly for log_loss
-    predictions = answers_of(probabilities, rule)
+    whole: list[np.ndarray] = []
+    parts: list[tuple[np.ndarray, ...]] = []
+    done = 0
+    for part in [probabilities] if isinstance(probabilities, np.ndarray) else probabilities:
+        assert part.shape[1] == len(labels), part.shape
+        part = part / part.sum(1, keepdims=True, dtype=np.float64)  # float16 sums to 1 too roughly for log_loss
+        parts.append(_read(part, targets[done : done + len(part)], conformal, rule))
+        done += len(part)
+        if len(labels) <= MAX_TABLE_LABELS:
+            whole.append(part)
+    assert done == len(targets), (done, len(targets))
+    steps, certainty, most_probable, top, given, covered, set_sizes = map(np.concatenate, zip(*parts, strict=True))
+    predictions = steps[:, -1]
     right = targets == predictions
     scores, met, values = _class_metrics(targets, predictions, len(labels), aimed)
     confusion = np.zeros((len(labels), len(labels)) if tables and len(labels) <= MAX_TABLE_LABELS else (0, 0), np.int64)
     if len(confusion):
         np.add.at(confusion, (targets, predictions), 1)
-    is_class = targets[:, None] == classes
-    bins = reliability(right, probabilities.max(1))
-    steps, certainty = answers_by_level(probabilities, rule)
+    bins = reliability(right, top)
+    area = None
+    if whole:
+        first = 1 if len(labels) == 2 else 0
+        area = _roc_auc(targets[:, None] == np.arange(first, len(labels)), np.concatenate(whole)[:, first:])
     depth = (certainty >= (threshold or 0)).sum(1)
     answered = depth > 0
-    right_steps = steps == targets_by_level(targets, rule)
-    right_answer = right_steps[np.arange(len(targets)), depth - 1]
-    sets = None if conformal is None else conformal.members(probabilities)
-    given = probabilities[np.arange(len(targets)), targets]
+    right_answer = (steps == targets_by_level(targets, rule))[np.arange(len(targets)), depth - 1]
     if unseen and (seen := targets < len(labels) - unseen).any():
         given = given[seen]
     least = np.finfo(np.float64).eps  # as in scikit-learn: a probability of 0 must not make it infinite
@@ -76,22 +85,32 @@ def classification_report(
         n=len(targets),
         coverage=None if threshold is None else float(answered.mean()),
         accuracy_of_answered=float(right_answer[answered].mean()) if threshold is not None and answered.any() else None,
-        set_coverage=None if sets is None else float(sets[np.arange(len(targets)), targets].mean()),
-        set_size=None if sets is None else float(sets.sum(1).mean()),
+        set_coverage=None if conformal is None else float(covered.mean()),
+        set_size=None if conformal is None else float(set_sizes.mean()),
         **values,
         mean_cost=None if rule is None or not rule.costs else float(np.array(rule.costs)[targets, predictions].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
-        roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
-        if len(labels) == 2
-        else _roc_auc(is_class, probabilities),
+        roc_auc=area,
         calibration_error=calibration_error(bins),
         reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores, met) if tables else (),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
-        levels=()
-        if rule is None or not rule.levels
-        else _level_scores(rule, targets, steps, probabilities.argmax(1), depth),
+        levels=() if rule is None or not rule.levels else _level_scores(rule, targets, steps, most_probable, depth),
     )
+
+
+def _read(
+    probabilities: np.ndarray, targets: np.ndarray, conformal: ConformalSets | None, rule: DecisionRule | None
+) -> tuple[np.ndarray, ...]:
+    """Return for each row the answers and their probabilities by level, the most probable label and its probability,
+    the target's probability, whether the conformal set has the target, and the size of the set."""
+    rows = np.arange(len(targets))
+    steps, certainty = answers_by_level(probabilities, rule)
+    sets = probabilities[:, :0] > 0 if conformal is None else conformal.members(probabilities)
+    covered = np.zeros(len(rows), bool) if conformal is None else sets[rows, targets]
+    most_probable = probabilities.argmax(1)
+    top = probabilities[rows, most_probable]
+    return steps, certainty, most_probable, top, probabilities[rows, targets], covered, sets.sum(1)
 
 
 def _level_scores(

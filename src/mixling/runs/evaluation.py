@@ -23,6 +23,7 @@ from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.metrics.base import Metrics
 from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
+from mixling.metrics.reports import MAX_TABLE_LABELS
 from mixling.metrics.robustness import Robustness
 from mixling.runs.resolve.config import RunConfig
 from mixling.runtime.predictor import Predictor
@@ -31,6 +32,8 @@ from mixling.samples.sets import DEMO_COLUMNS, demo_model
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.noise import NoiseLevel, noisy_texts
+
+_KEPT = 10  # probabilities of a prediction, where labels are very many
 
 
 def columns_of(model: str | Path, given: Mapping[str, Any], features: Sequence[str] = ()) -> ColumnsConfig:
@@ -124,7 +127,8 @@ def evaluate(
             if keep:
                 logits, answers = predictor.predict_with_logits(texts)
                 outputs += logits
-                predictions += answers
+                many = task.has_classes and len(task.labels) > MAX_TABLE_LABELS
+                predictions += [one.top(_KEPT) for one in answers] if many else answers
             else:
                 outputs += predictor.text_logits(texts)
         except TooLong as error:
@@ -149,7 +153,9 @@ def evaluate(
     truth = full.targets(targets)
     return Evaluation(
         metrics=full.evaluate(outputs, truth),
-        confidence=_certainty(task, task.probabilities(np.stack(outputs))) if task.abstains else None,
+        confidence=np.concatenate([_certainty(task, part) for part in task.probability_parts(outputs)])
+        if task.abstains
+        else None,
         predictions=predictions,
         unseen=describe_unseen(targets, known) if full.unseen else "",
         robustness={

@@ -151,7 +151,7 @@ class Classification(Task):
         return classification_report(
             self.labels,
             np.asarray(targets),
-            self.probabilities(np.stack(outputs)),
+            self.probability_parts(outputs),
             unseen=self.unseen,
             threshold=self.threshold,
             conformal=self.conformal,
