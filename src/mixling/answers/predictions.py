@@ -6,6 +6,7 @@ import than a model to read and to predict.
 
 from __future__ import annotations
 
+import math
 from heapq import nlargest
 from operator import itemgetter
 
@@ -203,8 +204,8 @@ class Prediction:
 
     @property
     def probability(self) -> float:
-        """The probability of `label`, which may be a part of several labels."""
-        return (self.path or self.probabilities or {})[self.label or ""]
+        """The probability of `label`, which may be a part of several labels; NaN if `top` has left it out."""
+        return (self.path or self.probabilities or {}).get(self.label or "", math.nan)
 
     @property
     def leaf(self) -> str | None:

@@ -125,7 +125,7 @@ def prepare_examples(
         if run.is_main and run.folder != run.home:
             link_folder(run.home / TEACHER_FOLDER, run.folder / TEACHER_FOLDER)
         run.begin()  # what follows may take long
-    from_rows = config.initialization.kind in ("random", "rows")
+    from_rows = config.initialization.kind in ("random", "rows", "text")
     usual = from_rows and weights is None and config.decisions.conformal is None
     folds = choose_folds(
         [train, validation] if config.fits_validation else [train],
