@@ -25,7 +25,7 @@ import numpy as np
 from side_by_side import arguments
 
 from mixling import Predictor
-from mixling.answers.decision import answers_by_level, targets_by_level
+from mixling.answers import answers_by_level, targets_by_level
 from mixling.metrics import choose_abstention
 from mixling.provenance import provenance
 from mixling.storage import write_json

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mixling.answers import LabelSet
-from mixling.answers.decision import DecisionRule, answers_by_level, targets_by_level
-from mixling.answers.levels import LabelTree, level_problems
+from mixling.answers import (
+    DecisionRule,
+    LabelSet,
+    LabelTree,
+    answers_by_level,
+    level_problems,
+    targets_by_level,
+)
 from mixling.metrics import choose_abstention
 from mixling.tasks import Classification
 from mixling.text import Encoded

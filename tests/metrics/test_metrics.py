@@ -11,8 +11,7 @@ from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as
 from sklearn.metrics import confusion_matrix, log_loss, precision_recall_fscore_support, roc_auc_score
 
 from mixling import DataError
-from mixling.answers import LabelSet
-from mixling.answers.conformal import ConformalSets
+from mixling.answers import ConformalSets, LabelSet
 from mixling.metrics import ClassificationMetrics, Metrics, format_table
 from mixling.metrics.reports import MAX_TABLE_LABELS, classification_report, multilabel_report, tagging_report
 

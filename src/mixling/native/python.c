@@ -348,7 +348,7 @@ static void free_rows(Rows *self) {
    probabilities for `_row`; `truncated` and `empty`; and three that are None, as Python needs far longer to find that a slot
    has no value than to set it. */
 enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, ABSTAINED, LABEL_SET, PATH, NUM_SLOTS };
-static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make",     "_row",     "truncated",
+static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make",     "_row",      "truncated",
                                                   "empty", "abstained", "label_set", "path"};
 
 typedef struct {
