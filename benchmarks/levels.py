@@ -1,6 +1,6 @@
 """Labels with levels: the path from the top down, and abstaining that ends higher up, beside the flat decision.
 
-    python benchmarks/levels.py --data ../shared/data clinc clinc10 mtop
+    python benchmarks/levels.py --data ../shared/data clinc10 mtop
 
 The sets: clinc has CLINC150's ten domains over its 150 intents, from all 15,000 rows or, as clinc10, from ten random
 ones of each intent; mtop has MTOP's English intents by their verb. Each is trained once for each seed, by the command,
