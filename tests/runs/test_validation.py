@@ -10,7 +10,7 @@ import pytest
 
 from mixling import Dataset, Example, Predictor, RunConfig, fit, model_config
 from mixling.config import parse
-from mixling.runs import data, evaluate
+from mixling.runs import data, evaluate, evaluation
 
 
 def examples(number: int, seed: int, *, words: int) -> Dataset:
@@ -56,3 +56,18 @@ def test_of_many_labels_few_rows_are_held_out(tmp_path: Path, monkeypatch: pytes
     assert test is not None
     assert len(test) == 50
     assert len(train) + len(validation) == 550
+
+
+def test_very_many_labels_are_evaluated_in_small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = examples(60, 0, words=6), examples(40, 1, words=6)
+    model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
+    values = {"task": "classification", "model": model, "train": {"epochs": 1}, "ngrams": {"use": "never"}}
+    assert fit(parse(RunConfig, values, where="test"), train, validation, folder=tmp_path / "m") is not None
+    whole = evaluate(Predictor(tmp_path / "m"), validation, keep=True)
+    monkeypatch.setattr(evaluation, "MAX_TABLE_LABELS", 1)
+    monkeypatch.setattr(evaluation, "_MANY_SCORES", 10)
+    monkeypatch.setattr(evaluation, "_KEPT", 1)
+    parts = evaluate(Predictor(tmp_path / "m"), validation, keep=True)
+    assert parts.metrics == whole.metrics
+    assert [item.label for item in parts.predictions] == [item.label for item in whole.predictions]
+    assert {len(item.probabilities or {}) for item in parts.predictions} == {1}

@@ -17,7 +17,7 @@ from mixling.config import parse
 from mixling.data.config import ColumnsConfig
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, names_of
-from mixling.data.inputs import in_windows
+from mixling.data.inputs import WINDOW, in_windows
 from mixling.data.splits import describe_unseen
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
@@ -33,7 +33,9 @@ from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.noise import NoiseLevel, noisy_texts
 
-_KEPT = 10  # probabilities of a prediction, where labels are very many
+# Where labels are very many: the probabilities of a prediction that are kept, and the scores that are read together.
+_KEPT = 10
+_MANY_SCORES = 1 << 22
 
 
 def columns_of(model: str | Path, given: Mapping[str, Any], features: Sequence[str] = ()) -> ColumnsConfig:
@@ -113,9 +115,11 @@ def evaluate(
     noisy: dict[NoiseLevel, list[Any]] = {level: [] for level in noise}
     task = predictor.task
     path = ""
+    many = task.has_classes and len(task.labels) > MAX_TABLE_LABELS
     if noise and task.windows:
         raise ConfigError(f"--noise: {task.name} has answers that are words of the text; noise would change them")
-    for window in in_windows(iter(examples)):
+    most = _MANY_SCORES // len(task.labels) + 1 if many else WINDOW
+    for window in in_windows(iter(examples), most):
         if task.windows:
             answers = list(predictor.predict_stream(example.text for example in window))
             outputs += [item.answer.text for item in answers if item.answer]
@@ -127,7 +131,6 @@ def evaluate(
             if keep:
                 logits, answers = predictor.predict_with_logits(texts)
                 outputs += logits
-                many = task.has_classes and len(task.labels) > MAX_TABLE_LABELS
                 predictions += [one.top(_KEPT) for one in answers] if many else answers
             else:
                 outputs += predictor.text_logits(texts)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mixling.answers.decision import DecisionRule
     from mixling.tasks.sample import Sample
 
-_PART_SCORES = 1 << 24  # of rows whose probabilities are computed together
+_PART_SCORES = 1 << 22  # of rows whose probabilities are computed together
 _Floats = npt.NDArray[np.floating]
 
 
