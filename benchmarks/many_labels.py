@@ -4,8 +4,8 @@
 
 Each set has LABELS labels and ROWS rows. A text has six words that all labels share, by a Zipf law, and one to three
 of five words that are its label's own. Ours is trained by the command without held-out rows, in a process of its own;
-fastText with 5, 15 and 50 epochs where it is installed, the best of which is reported by the test rows, to its advantage.
-The test has 4,000 more rows. Everything has one thread. Written to benchmarks/results/many_labels.json.
+fastText with 5, 15 and 50 epochs where it is installed, of which the best one by the test rows is reported, to its
+advantage. The test has 4,000 more rows. Everything has one thread. Written to benchmarks/results/many_labels.json.
 """
 
 from __future__ import annotations
