@@ -106,14 +106,14 @@ def made_up(name: str, draw: random.Random) -> Rows:
 def sample(rows: Rows, size: str, draw: random.Random) -> tuple[Rows, Rows]:
     rows = draw.sample(rows, len(rows))
     if not size.endswith("each"):
-        return rows[: int(size)], rows[int(size) :][:MOST]
+        return rows[: int(size)], rows[int(size) :]
     chosen: Rows = []
     others: Rows = []
     known: Counter[str] = Counter()
     for row in rows:
         known[row["label"]] += 1
         (chosen if known[row["label"]] <= int(size[:-4]) else others).append(row)
-    return chosen, others[:MOST]
+    return chosen, others
 
 
 def baseline(train: Rows, judged: Rows) -> float:
@@ -162,7 +162,7 @@ def baseline(train: Rows, judged: Rows) -> float:
     return float((model.predict(found) == np.array([row["label"] for row in judged])).mean())
 
 
-def default(train: Rows, judged: Rows, options: list[str]) -> dict[str, Any]:
+def default(train: Rows, judged: Rows, options: list[str], unlabeled: Rows) -> dict[str, Any]:
     """The accuracy of `mixling train`, its processor seconds and the weights of its parts."""
     with tempfile.TemporaryDirectory() as folder:
         file, out = Path(folder) / "train.jsonl", Path(folder) / "run"
@@ -170,14 +170,17 @@ def default(train: Rows, judged: Rows, options: list[str]) -> dict[str, Any]:
         pairs = ["--text-pair", "text_pair"] if "text_pair" in train[0] else []
         command = ["train", str(file), "--text", "text", "--label", "label", *pairs, *options]
         command += ["--test-fraction", "0", "-o", str(out)]
+        if unlabeled:
+            texts = "".join(json.dumps({"text": row["text"]}, ensure_ascii=False) + "\n" for row in unlabeled)
+            (Path(folder) / "unlabeled.jsonl").write_text(texts, encoding="utf-8")
+            command += ["--unlabeled", str(Path(folder) / "unlabeled.jsonl")]
         environment = {**os.environ, "OMP_NUM_THREADS": "1"}
         before = os.times()
         subprocess.run([sys.executable, "-m", "mixling", *command], check=True, env=environment, capture_output=True)
         after = os.times()
         model = Predictor(out, num_threads=1)
         metrics = json.loads((out / "metrics.json").read_text(encoding="utf-8"))
-    texts = [(row["text"], row["text_pair"]) if pairs else row["text"] for row in judged]
-    found = model.predict_proba(texts)
+    found = model.predict_proba([(row["text"], row["text_pair"]) if pairs else row["text"] for row in judged])
     names = list(model.labels.names)
     gold = np.array([names.index(row["label"]) if row["label"] in names else -1 for row in judged])
     given = np.where(gold >= 0, found[np.arange(len(gold)), gold], 0)
@@ -204,6 +207,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--alone", action="store_true", help="without the baseline")
     out.add_argument("--samples", nargs="+", type=int, default=[0, 1, 2])
     out.add_argument("--test", action="store_true", help="judge on test rows, not on other training rows")
+    out.add_argument("--unlabeled", type=int, default=0, help="texts of other training rows that ours is given, too")
     out.add_argument(
         "--set", action="append", default=[], metavar="KEY=VALUE", help="an option of `mixling train --set`"
     )
@@ -221,13 +225,15 @@ def main() -> None:
             draw = random.Random(f"{name} {number}")
             train, test = rows_of(options.data, name, draw)
             train, others = sample(train, size, draw)
-            judged = test if options.test else others
-            new: dict[str, Any] = dict(zip(KEY, (name, size, number, options.test, options.set), strict=True))
+            judged = test if options.test else others[:MOST]
+            unlabeled = others[MOST:][: options.unlabeled]
+            given = [*options.set, *([f"unlabeled={options.unlabeled}"] * bool(options.unlabeled))]
+            new: dict[str, Any] = dict(zip(KEY, (name, size, number, options.test, given), strict=True))
             if not options.alone:
                 begin = time.process_time()
                 new["linear"] = round(baseline(train, judged), 5)
                 new["linear_cpu_s"] = round(time.process_time() - begin, 1)
-            new |= default(train, judged, [part for one in options.set for part in ("--set", one)])
+            new |= default(train, judged, [part for one in options.set for part in ("--set", one)], unlabeled)
             print(json.dumps(new), flush=True)
             results = [one for one in results if any(one[key] != new[key] for key in KEY)]
             results.append({**new, "provenance": made})

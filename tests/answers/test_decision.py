@@ -48,7 +48,7 @@ def test_probabilities_are_answered_as_their_logits(logits: list[float], offsets
 def test_labels_that_a_model_does_not_know_are_never_the_answer() -> None:
     probabilities = np.array([[0.1, 0.9, 0.0], [0.9, 0.1, 0.0]])
     for rule in (DecisionRule(offsets=(-5.0, -1.0)), DecisionRule(costs=((0.0, 9.0), (1.0, 0.0)))):
-        wide = rule.with_unknown(1)
+        wide = rule.of(("a", "b", "new"))
         assert wide.num_labels == 3
         assert answers_of(probabilities, wide).tolist() == answers_of(probabilities[:, :2], rule).tolist()
 
@@ -61,8 +61,8 @@ def test_offsets_of_priors() -> None:
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
-        ({}, "either offsets or costs"),
-        ({"offsets": [1.0], "costs": [[1.0]]}, "either offsets or costs"),
+        ({}, "offsets, costs or levels"),
+        ({"offsets": [1.0], "costs": [[1.0]]}, "offsets, costs or levels"),
         ({"costs": [[1.0, 2.0], [1.0]]}, "no square matrix"),
         ({"offsets": [float("nan")]}, "finite"),
         ({"offsets": ["a"]}, "offsets"),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import pytest
 
 from mixling import Prediction, Span
 from mixling.answers.predictions import prediction_of_label
+from mixling.tasks import Classification
 
 
 def test_values_of_a_prediction_are_the_same_however_it_was_made() -> None:
@@ -27,6 +29,13 @@ def test_values_of_a_prediction_are_the_same_however_it_was_made() -> None:
     assert Prediction(truncated=False, label="a", value=2.0).to_dict() == {
         "label": "a", "value": 2.0, "truncated": False
     }  # fmt: skip
+
+
+def test_the_probability_of_an_answer_that_is_not_the_most_probable() -> None:
+    prediction = Prediction(truncated=False, label="a", probabilities={"a": 0.4, "b": 0.6})
+    assert prediction.probability == 0.4
+    assert math.isnan(prediction.top(1).probability)
+    assert Classification.csv_values(prediction.top(1))[0] == "a"
 
 
 def test_a_prediction_is_a_value() -> None:

@@ -210,7 +210,7 @@ def test_thresholds_and_sets_of_labels_are_those_of_python(tmp_path: Path) -> No
     number = len(Predictor(MODELS / "intents.onnx").labels)
     costs = np.random.default_rng(0).uniform(0, 2, (number, number)).tolist()
     rules = {"offsets": [0.3 * (i % 3) for i in range(number)], "costs": []}, {"offsets": [], "costs": costs}
-    for method, quantile, rule in (("aps", 0.4, rules[0]), ("lac", 0.68, rules[1])):
+    for method, quantile, rule in (("aps", 0.4, rules[0]), ("lac", 0.68, rules[1]), ("aps", 0.4, {"levels": "e"})):
         values["intents"]["conformal"] |= {"method": method, "quantile": quantile}
         values["intents"]["rule"] = rule
         for name, changes in values.items():

@@ -25,7 +25,7 @@ FLAGS = {
         "--slots", "--task", "--model", "--epochs", "--time-budget", "--seed", "--on-bad-row", "--config",
         "--set", "--resume", "--overwrite", "--unlabeled", "--from", "--source", "--target", "--template",
         "--refit", "--abstain-at", "--label-thresholds", "--out-of-scope", "--conformal", "--baseline",
-        "--verbose", "--test", "--test-fraction", "--metric", "--costs", "--max-size",
+        "--verbose", "--test", "--test-fraction", "--metric", "--costs", "--label-levels", "--max-size",
     },
     "help": {"name"},
     "encode": {"model", "files", "--out", "-o", "--text", "--text-pair", "--set", "--layer", "--int8", "--graph"},

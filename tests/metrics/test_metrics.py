@@ -11,9 +11,9 @@ from seqeval.metrics.sequence_labeling import precision_recall_fscore_support as
 from sklearn.metrics import confusion_matrix, log_loss, precision_recall_fscore_support, roc_auc_score
 
 from mixling import DataError
-from mixling.answers import LabelSet
+from mixling.answers import ConformalSets, LabelSet
 from mixling.metrics import ClassificationMetrics, Metrics, format_table
-from mixling.metrics.reports import classification_report, multilabel_report, tagging_report
+from mixling.metrics.reports import MAX_TABLE_LABELS, classification_report, multilabel_report, tagging_report
 
 THREE = LabelSet(("a", "b", "c"), "single")
 TWO = LabelSet(("no", "yes"), "single")
@@ -37,6 +37,24 @@ def area(hits: list[bool], scores: list[float]) -> float:
         (p, q) for p, hit in zip(scores, hits, strict=True) if hit for q, h in zip(scores, hits, strict=True) if not h
     ]
     return sum(1.0 if p > q else 0.5 if p == q else 0.0 for p, q in pairs) / len(pairs)
+
+
+@pytest.mark.parametrize("count", [3, MAX_TABLE_LABELS + 1])
+def test_parts_of_the_rows_have_the_metrics_of_all(count: int) -> None:
+    rng = np.random.default_rng(0)
+    labels = LabelSet(tuple(f"label {number}" for number in range(count)), "single")
+    probabilities = rng.dirichlet(np.ones(count), 50)
+    targets = np.where(rng.random(50) < 0.5, probabilities.argmax(1), rng.integers(count, size=50))
+    options = {
+        "threshold": float(np.median(probabilities.max(1))),
+        "conformal": ConformalSets(method="aps", coverage=0.9, quantile=0.5),
+    }
+    whole = classification_report(labels, targets, probabilities, **options)
+    parts = (probabilities[first : first + 7] for first in range(0, 50, 7))
+    assert classification_report(labels, targets, parts, **options) == whole
+    assert (whole.roc_auc is None) == (count > MAX_TABLE_LABELS)
+    assert 0 < whole.coverage < 1
+    assert 0 < whole.set_coverage < 1
 
 
 def test_classification_by_loops() -> None:

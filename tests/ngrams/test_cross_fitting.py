@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ def config(**values: Any) -> RunConfig:
     return parse(RunConfig, {**whole, "train": {"epochs": 3}, **values}, where="test")
 
 
-def branch(train: Dataset, validation: Dataset, network: np.ndarray, **options: Any) -> Fitted:
+def branch(
+    train: Dataset, validation: Dataset, network: np.ndarray, *, unlabeled: Sequence[str] = (), **options: Any
+) -> Fitted:
     def predict(texts: Any) -> np.ndarray:
         raise AssertionError("out-of-fold predictions are there")
 
@@ -54,7 +57,7 @@ def branch(train: Dataset, validation: Dataset, network: np.ndarray, **options: 
     data = LinearData(
         task=task, train=train, validation=validation, network=network[len(train) :], predict=predict, weights=None,
         text=TextConfig(), vocabulary=train_vocabulary(list(train.texts), TextConfig()),
-        out_of_fold=OutOfFold(folds=np.arange(number) % 4, logits=network),
+        out_of_fold=OutOfFold(folds=np.arange(number) % 4, logits=network), unlabeled=unlabeled,
     )  # fmt: skip
     found = fit_ngrams(NgramConfig(use="auto", **options), data, max_bytes=50_000)
     assert found is not None
@@ -82,6 +85,24 @@ def test_the_better_of_both_parts_counts() -> None:
     useless = branch(*noise, known)
     assert useless.metadata.network > 2
     assert useless.report["mixture_loss"] < 0.05
+
+
+def test_unlabeled_texts_join_words_of_one_label() -> None:
+    """Each labeled text has a word that no other one has; unlabeled texts have three words of one label each."""
+    rng = np.random.default_rng(0)
+    words = {label: ["".join(rng.permutation([*"abcdefghijklmnop"])[:7]) for _ in range(30)] for label in "ab"}
+    examples = [Example(word, label, "rows", i) for label in words for i, word in enumerate(words[label])]
+    mixed = [examples[int(i)] for i in rng.permutation(60)]
+    train, validation = Dataset.from_examples(mixed[:50]), Dataset.from_examples(mixed[50:])
+    pairs = [" ".join(rng.choice(words[label], 3)) for label in words for _ in range(150)]
+    silent = np.zeros((60, 2), np.float32)
+    plain = branch(train, validation, silent)
+    helped = branch(train, validation, silent, unlabeled=pairs)
+    assert plain.report["mixture_loss"] > 0.6  # 0.69 is that of guessing
+    assert helped.report["mixture_loss"] < 0.5
+    # Of texts that contradict the labeled ones nothing is learned.
+    junk = [" ".join(rng.choice(words["a"] + words["b"], 12)) for _ in range(300)]
+    assert branch(rows(50, 0), rows(10, 1), silent, unlabeled=junk).report["mixture_loss"] < 0.1
 
 
 def test_validation_examples_with_unknown_labels_choose_nothing() -> None:

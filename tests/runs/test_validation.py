@@ -10,7 +10,7 @@ import pytest
 
 from mixling import Dataset, Example, Predictor, RunConfig, fit, model_config
 from mixling.config import parse
-from mixling.runs import evaluate
+from mixling.runs import data, evaluate, evaluation
 
 
 def examples(number: int, seed: int, *, words: int) -> Dataset:
@@ -43,3 +43,31 @@ def test_all_metrics_are_of_texts_read_to_the_end(tmp_path: Path) -> None:
     assert cut["accuracy"] < 0.7  # the word is not read
     epochs = [json.loads(line) for line in (tmp_path / "m" / "metrics.jsonl").read_text().splitlines()]
     assert max(epoch["val_accuracy"] for epoch in epochs if "val_accuracy" in epoch) > 0.9
+
+
+def test_of_many_labels_few_rows_are_held_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The scores of all labels for all test rows fit into memory; the other rows are trained on."""
+    (tmp_path / "rows.csv").write_text("text,label\n" + "".join(f"word{i} x,label {i % 20}\n" for i in range(600)))
+    monkeypatch.setattr(data, "_MAX_TEST_SCORES", 20 * 50)
+    monkeypatch.setattr(data, "_LEAST_VALIDATION", 10)
+    values = {"train": [str(tmp_path / "rows.csv")], "test_fraction": 0.5}
+    config = parse(RunConfig, {"task": "classification", "data": values}, where="test")
+    train, validation, test = data.read_splits(config, spool_dir=None, log=lambda message: None)
+    assert test is not None
+    assert len(test) == 50
+    assert len(train) + len(validation) == 550
+
+
+def test_very_many_labels_are_evaluated_in_small_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, validation = examples(60, 0, words=6), examples(40, 1, words=6)
+    model = model_config("mixling-tiny", {"text": {"max_len": 16}, "num_layers": 1}).to_dict()
+    values = {"task": "classification", "model": model, "train": {"epochs": 1}, "ngrams": {"use": "never"}}
+    assert fit(parse(RunConfig, values, where="test"), train, validation, folder=tmp_path / "m") is not None
+    whole = evaluate(Predictor(tmp_path / "m"), validation, keep=True)
+    monkeypatch.setattr(evaluation, "MAX_TABLE_LABELS", 1)
+    monkeypatch.setattr(evaluation, "_MANY_SCORES", 10)
+    monkeypatch.setattr(evaluation, "_KEPT", 1)
+    parts = evaluate(Predictor(tmp_path / "m"), validation, keep=True)
+    assert parts.metrics == whole.metrics
+    assert [item.label for item in parts.predictions] == [item.label for item in whole.predictions]
+    assert {len(item.probabilities or {}) for item in parts.predictions} == {1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mixling.answers.predictions import JSON_DIGITS, Prediction, prediction_of_label, softmax
+from mixling.answers.predictions import JSON_DIGITS, Prediction, certain_part, prediction_of_label, rounded, softmax
 from mixling.lazy import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class LabelDecoder:
 
     def decode(self, logits: npt.NDArray[Any], read: Read, text: object = None) -> Prediction:
         """Return the prediction of logits (C,); raises like `probabilities`."""
-        if self.conformal is not None:
+        if self.conformal is not None or (self.rule is not None and self.rule.levels):
             return self.decode_many([logits], [read])[0]
         values = logits.tolist()  # for one text, plain Python is faster than NumPy
         assert len(values) == len(self.names), f"{len(values)} logits for {len(self.names)} labels"
@@ -85,17 +85,30 @@ class LabelDecoder:
         import numpy as np
 
         stacked = np.asarray(logits)
-        names = self.names
         make = self._by_name
         rows = self.probabilities(stacked)
-        best = self.best(stacked)
-        abstained = self._abstained(rows, best)
         return [
-            prediction_of_label(names[index], make, row, item, abstains, label_set)
-            for index, row, item, abstains, label_set in zip(
-                best.tolist(), rows, read, abstained, self._label_sets(rows), strict=True
+            prediction_of_label(label, make, row, item, abstains, label_set, path)
+            for (label, abstains, path), row, item, label_set in zip(
+                self._answers(stacked, rows), rows, read, self._label_sets(rows), strict=True
             )
         ]
+
+    def _answers(
+        self, logits: npt.NDArray[Any], probabilities: npt.NDArray[np.float64]
+    ) -> list[tuple[str, bool | None, dict[str, float] | None]]:
+        """Return the answer to each text, whether the model abstains from it, and the path to it through levels."""
+        if self.rule is None or not self.rule.levels:
+            best = self.best(logits)
+            labels = map(self.names.__getitem__, best.tolist())
+            return [(*item, None) for item in zip(labels, self._abstained(probabilities, best), strict=True)]
+        tree = self.rule.tree
+        paths = [
+            tree.path_of(*(part.tolist() for part in row)) for row in zip(*tree.descend(probabilities), strict=True)
+        ]
+        if self.threshold is None:
+            return [([*path][-1], None, path) for path in paths]
+        return [(*certain_part(path, self.threshold), path) for path in paths]
 
     def best(self, logits: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         """Return the ids (B,) of the labels that logits (B, C) are answered with."""
@@ -125,18 +138,23 @@ class LabelDecoder:
         names = [json.dumps(name, ensure_ascii=False) for name in self.names]
         rows = ", ".join(f"{name.replace('%', '%%')}: %.{JSON_DIGITS}f" for name in names)
         ends = _json_ends()
-        templates = [f'{{"label": %s, %s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
+        templates = [f'{{"label": %s, %s%s%s"probabilities": {{{rows}}}, {end}\n' for end in ends]
         marks = {None: "", False: '"abstained": false, ', True: '"abstained": true, '}
-        best = self.best(logits)
         probabilities = self.probabilities(logits)
         sets = [
             "" if found is None else f'"label_set": {json.dumps(found, ensure_ascii=False)}, '
             for found in self._label_sets(probabilities)
         ]
+
+        answers = self._answers(logits, probabilities)
+        found_paths = [
+            "" if path is None else f'"path": {json.dumps(rounded(path), ensure_ascii=False)}, ' for *_, path in answers
+        ]
         return [
-            templates[item.truncated + 2 * item.is_empty] % (names[index], marks[abstained], sets[number], *row)
-            for number, (index, row, item, abstained) in enumerate(
-                zip(best.tolist(), probabilities.tolist(), read, self._abstained(probabilities, best), strict=True)
+            templates[item.truncated + 2 * item.is_empty]
+            % (json.dumps(label, ensure_ascii=False), marks[abstained], found, path, *row)
+            for (label, abstained, _), row, item, found, path in zip(
+                answers, probabilities.tolist(), read, sets, found_paths, strict=True
             )
         ]
 

@@ -6,6 +6,7 @@ import than a model to read and to predict.
 
 from __future__ import annotations
 
+import math
 from heapq import nlargest
 from operator import itemgetter
 
@@ -34,8 +35,8 @@ JSON_DIGITS = 6  # of probabilities in files; more are rounding errors of float3
 
 
 _FIELDS = (
-    "truncated", "empty", "label", "abstained", "label_set", "labels", "probabilities", "spans", "tokens", "tags",
-    "answer", "value",
+    "truncated", "empty", "label", "abstained", "label_set", "path", "labels", "probabilities", "spans", "tokens",
+    "tags", "answer", "value",
 )  # fmt: skip
 _FALSE = frozenset({"truncated", "empty"})  # by default; the others are None
 
@@ -51,6 +52,8 @@ class Prediction:
         abstained: whether `label` is too uncertain to be an answer; None: the model never abstains (single).
         label_set: the labels of the conformal set, the most probable first; it may be empty. None: the model has none
             (single).
+        path: the parts of the answer from the top, such as "card" and "card > lost", with their probabilities; where a
+            model abstains, `label` is the last part that is certain. None: labels have no levels (single).
         labels: the classes whose probability reaches the threshold, in the order of the label set (multi).
         probabilities: class name to probability (single, multi).
         spans: the predicted spans, with character offsets (tagging).
@@ -67,6 +70,7 @@ class Prediction:
     label: str | None
     abstained: bool | None
     label_set: tuple[str, ...] | None
+    path: dict[str, float] | None
     labels: tuple[str, ...] | None
     probabilities: dict[str, float] | None
     spans: tuple[Span, ...] | None
@@ -85,6 +89,7 @@ class Prediction:
         label: str | None = None,
         abstained: bool | None = None,
         label_set: tuple[str, ...] | None = None,
+        path: dict[str, float] | None = None,
         labels: tuple[str, ...] | None = None,
         probabilities: dict[str, float] | None = None,
         spans: tuple[Span, ...] | None = None,
@@ -94,7 +99,21 @@ class Prediction:
         value: float | None = None,
     ) -> None:
         self.__setstate__(
-            (truncated, empty, label, abstained, label_set, labels, probabilities, spans, tokens, tags, answer, value)
+            (
+                truncated,
+                empty,
+                label,
+                abstained,
+                label_set,
+                path,
+                labels,
+                probabilities,
+                spans,
+                tokens,
+                tags,
+                answer,
+                value,
+            )
         )
 
     if not TYPE_CHECKING:
@@ -181,9 +200,17 @@ class Prediction:
     def to_json(self) -> dict[str, Any]:
         """Return `to_dict()` with probabilities rounded, as files have it."""
         out = self.to_dict()
-        if self.probabilities is not None:
-            out["probabilities"] = {name: round(value, JSON_DIGITS) for name, value in self.probabilities.items()}
-        return out
+        return out | {key: rounded(out[key]) for key in ("path", "probabilities") if key in out}
+
+    @property
+    def probability(self) -> float:
+        """The probability of `label`, which may be a part of several labels; NaN if `top` has left it out."""
+        return (self.path or self.probabilities or {}).get(self.label or "", math.nan)
+
+    @property
+    def leaf(self) -> str | None:
+        """The whole label that `path` leads to, or `label` without levels."""
+        return [*self.path][-1] if self.path else self.label
 
 
 _REPR_LABELS = 5
@@ -198,10 +225,10 @@ def _few(probabilities: dict[str, float]) -> str:
     return f"{{{likely}, ... {len(probabilities) - _REPR_LABELS} more}}"
 
 
-_OF_A_LABEL = ("label", "abstained", "label_set", "probabilities")
-_WITH_OTHERS = ("label", "abstained", "label_set", "labels", "probabilities", "spans", "tokens", "tags")
+_OF_A_LABEL = ("label", "abstained", "label_set", "path", "probabilities")
+_WITH_OTHERS = ("label", "abstained", "label_set", "path", "labels", "probabilities", "spans", "tokens", "tags")
 _SETTERS = tuple(vars(Prediction)[name].__set__ for name in _FIELDS)
-_set_truncated, _set_empty, _set_label, _set_abstained, _set_label_set, _, _set_probabilities = _SETTERS[:7]
+_set_truncated, _set_empty, _set_label, _set_abstained, _set_label_set, _set_path, _, _set_probabilities = _SETTERS[:8]
 _set_make, _set_row = (vars(Prediction)[name].__set__ for name in ("_make", "_row"))
 
 
@@ -214,9 +241,20 @@ def softmax(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return probabilities
 
 
+def rounded(probabilities: dict[str, float]) -> dict[str, float]:
+    """Return probabilities as files have them."""
+    return {name: round(value, JSON_DIGITS) for name, value in probabilities.items()}
+
+
 def most_probable(probabilities: dict[str, float], number: int) -> dict[str, float]:
     """Return the `number` highest probabilities, the highest first; equal ones keep the order of the labels."""
     return dict(nlargest(number, probabilities.items(), key=itemgetter(1)))
+
+
+def certain_part(path: dict[str, float], threshold: float) -> tuple[str, bool]:
+    """Return the deepest part of a path that reaches a threshold; if none does, the last one, and True: it abstains."""
+    reached = [part for part, probability in path.items() if probability >= threshold]
+    return (reached[-1], False) if reached else ([*path][-1], True)
 
 
 def prediction_of_label(
@@ -226,6 +264,7 @@ def prediction_of_label(
     read: Read,
     abstained: bool | None = None,
     label_set: tuple[str, ...] | None = None,
+    path: dict[str, float] | None = None,
 ) -> Prediction:
     """Return a prediction of one label, whose probabilities are `make(row)` when they are first asked for.
 
@@ -241,4 +280,6 @@ def prediction_of_label(
         _set_abstained(out, abstained)
     if label_set is not None:
         _set_label_set(out, label_set)
+    if path is not None:
+        _set_path(out, path)
     return out

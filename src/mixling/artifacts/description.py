@@ -11,7 +11,7 @@ from mixling.artifacts.artifact import kind_of_model, read_folder
 from mixling.artifacts.files import CONFIG_FILE, METRICS_FILE, NEXT, RUN_FILE, WEIGHTS_FILE, read_file
 from mixling.artifacts.kinds import kind_named
 from mixling.artifacts.resume import unfinished_run
-from mixling.errors import ModelFileError
+from mixling.errors import ModelFileError, shown
 from mixling.metrics.base import titled
 from mixling.runtime.onnx.session import open_model
 from mixling.runtime.quick import ONNX_FILE
@@ -58,6 +58,7 @@ def describe_predictor(model: str | Path) -> dict[str, Any]:
         else {"terms": len(opened.branch.terms), **metadata.ngrams.to_dict()},
         "columns": None if opened.columns is None else opened.columns.summary(),
         "threshold": metadata.threshold,
+        "levels": (metadata.rule.levels or None) if metadata.rule else None,
         "reading": None if metadata.reading is None else metadata.reading.to_dict(),
         "text": metadata.text.to_dict(),
     }
@@ -146,6 +147,8 @@ def model_lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
         lines.append(("columns", facts["columns"]))
     if "threshold" in facts:
         lines.append(("abstains", f"below a probability of {facts['threshold']:.4f}"))
+    if "levels" in facts:
+        lines.append(("levels", f"of labels are separated by {shown(facts['levels'])}; answered from the top down"))
     return lines + quality_lines(facts)
 
 

@@ -77,8 +77,8 @@ def find_mistakes(
 def _wrong(prediction: Prediction, target: Target) -> tuple[float, str | None] | None:
     """Return how severe a mistake is and which label is to be explained; None where the answer is right."""
     probabilities = prediction.probabilities or {}
-    if prediction.label is not None:
-        return None if prediction.label == target else (probabilities[prediction.label], prediction.label)
+    if (label := prediction.leaf) is not None:
+        return None if label == target else (probabilities[label], label)
     if prediction.labels is not None:
         assert isinstance(target, tuple)
         predicted = set(prediction.labels)

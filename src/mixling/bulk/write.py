@@ -282,14 +282,14 @@ class _Parquet(PartWriter):
         self._writer.close()
 
 
-_OF_A_LABEL = frozenset({"label", "probability", "abstained", "label_set", "probabilities", "truncated", "empty"})
+_OF_A_LABEL = frozenset(
+    {"label", "probability", "abstained", "label_set", "path", "probabilities", "truncated", "empty"}
+)
 
 
 def _of_a_label(prediction: Prediction, name: str) -> Any:
     if name == "probability":
-        assert prediction.probabilities is not None
-        assert prediction.label is not None
-        return prediction.probabilities[prediction.label]
+        return prediction.probability
     return getattr(prediction, name)
 
 
@@ -306,6 +306,7 @@ def _arrow_types(labels: Sequence[str]) -> dict[str, Any]:
         **dict.fromkeys(("probability", "score", "value"), number),
         **dict.fromkeys(("start", "end"), index),
         **dict.fromkeys(("label_set", "labels", "tokens", "tags"), pa.list_(text)),
+        "path": pa.map_(text, number),
         "spans": pa.list_(span),
         "probabilities": pa.struct([(name, number) for name in labels]),
     }

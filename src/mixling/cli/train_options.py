@@ -84,6 +84,16 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, TagColumns, LabeledT
         ),
     ] = None
 
+    label_levels: Annotated[
+        str | None,
+        typer.Option(
+            "--label-levels",
+            metavar="SEPARATOR",
+            help="Labels have levels, such as ' > ' in 'card > lost': answer from the top down, and with --abstain-at "
+            "higher up where uncertain.",
+        ),
+    ] = None
+
     refit: Annotated[
         bool,
         typer.Option("--refit", help="Train again on training and validation data, for the best number of epochs."),
@@ -165,6 +175,7 @@ class TrainOptions(PairOptions, InitOptions, MetricOptions, TagColumns, LabeledT
         return {
             "metric": self.metric,
             "costs": self.costs,
+            "label_levels": self.label_levels,
             "refit": self.refit or None,
             "abstain_at": self.abstain_at,
             "out_of_scope": self.out_of_scope,

@@ -61,7 +61,11 @@ class LabeledDataOptions(FeatureColumns):
 
 UnlabeledOption = Annotated[
     list[str] | None,
-    Option("--unlabeled", metavar="FILE", help="Initialize from word vectors of this text; repeatable."),
+    Option(
+        "--unlabeled",
+        metavar="FILE",
+        help="Text without labels, for word vectors and, beside few rows, for words that go together; repeatable.",
+    ),
 ]
 
 

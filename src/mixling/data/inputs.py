@@ -122,8 +122,8 @@ def plain_or_items(
     yield from in_windows(iter(bad.taken()))
 
 
-def in_windows(items: Iterator[_S | None]) -> Iterator[list[_S]]:
-    """Yield the items in lists of up to `WINDOW` and about `MAX_WINDOW` characters, which end at None.
+def in_windows(items: Iterator[_S | None], most: int = WINDOW) -> Iterator[list[_S]]:
+    """Yield the items in lists of up to `most` and about `MAX_WINDOW` characters, which end at None.
 
     Raises:
         DataError: raised by `items`. The items before it are yielded first.
@@ -135,7 +135,7 @@ def in_windows(items: Iterator[_S | None]) -> Iterator[list[_S]]:
             if item is not None:
                 window.append(item)
                 size += item.size
-            if len(window) == WINDOW or size > MAX_WINDOW or (item is None and window):
+            if len(window) >= most or size > MAX_WINDOW or (item is None and window):
                 yield window
                 window = []
                 size = 0

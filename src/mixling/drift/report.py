@@ -221,8 +221,8 @@ def _answers(profile: Profile, labels: Sequence[Sequence[str]]) -> tuple[Movemen
 
 def labels_of(prediction: Prediction) -> tuple[str, ...]:
     """Return the labels of a prediction, the types of its spans, or nothing."""
-    if prediction.label is not None:
-        return (prediction.label,)
+    if (label := prediction.leaf) is not None:
+        return (label,)
     if prediction.labels is not None:
         return prediction.labels
     return tuple(span.label for span in prediction.spans or ())

@@ -68,6 +68,7 @@ def model_card(
     decisions = label_table(validation, data)
     decisions += "\n![Confusion matrix on validation](confusion.png)\n" if validation.get("confusion") else ""
     decisions += "\n![Training curves](curves.png)\n" * (report["best"]["train_loss"] is not None)
+    decisions += _levels(validation.get("levels") or ())
     decisions += _calibration(report.get("calibration"), validation)
     decisions += _abstention(report.get("abstention"), report.get("out_of_scope"))
     decisions += _other_thresholds(report.get("risk_coverage") or ())
@@ -210,6 +211,12 @@ def _other_thresholds(risk_coverage: Sequence[Mapping[str, Any]]) -> str:
     row = "| {wanted:g} | {threshold:.4f} | {coverage:.1%} | {accuracy:.4f} |"
     rows = "\n".join(row.format(**item) for item in different.values())
     return _part("other_thresholds", rows=rows) + "\n" if rows else ""
+
+
+def _levels(levels: Sequence[Mapping[str, Any]]) -> str:
+    row = "| {0} | {labels} | {accuracy:.4f} | {flat_accuracy:.4f} | {macro_f1:.4f} | {flat_macro_f1:.4f} |"
+    rows = "\n".join(row.format(number, **level) for number, level in enumerate(levels, start=1))
+    return _part("levels", rows=rows) + "\n" if rows else ""
 
 
 def _sets(conformal: Mapping[str, Any] | None, validation: Mapping[str, Any]) -> str:

@@ -42,12 +42,16 @@ def choose_abstention(
     """Return the lowest threshold with a wanted accuracy, which needs wanted / (1 - wanted) right answers at least.
 
     Args:
-        right: (B,) whether the most probable label of an example is its own.
-        confidence: (B,) its probability.
+        right: (B,) whether the most probable label of an example is its own; or (B, K) of labels with levels, where the
+            deepest answer that reaches the threshold counts.
+        confidence: (B,) or (B, K) its probability.
     """
-    ranking = Ranking.of(confidence)
-    answered = np.arange(1, len(right) + 1)
-    hits = np.cumsum(right[ranking.order])
+    right = right.reshape(len(right), -1)
+    ranking = Ranking.of(confidence.ravel())
+    first = np.zeros(right.shape, np.int64)
+    first[:, 0] = 1
+    answered = np.cumsum(first.ravel()[ranking.order]).astype(np.float64)
+    hits = np.cumsum(np.diff(right.astype(np.float64), axis=1, prepend=0).ravel()[ranking.order])
     lower = hits / (answered + 1)
     reached = np.flatnonzero(ranking.possible & (lower >= wanted))
     if not len(reached):

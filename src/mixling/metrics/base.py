@@ -107,6 +107,27 @@ def titled(metrics: Mapping[str, Any]) -> dict[str, float]:
     return {metric_title(key): values[key] for key in ordered}
 
 
+@dataclass(frozen=True, kw_only=True)
+class LevelScore:
+    """The scores of one level of labels, such as "card" of "card > lost".
+
+    Attributes:
+        labels: the number of its parts of labels.
+        accuracy, macro_f1: of the answers from the top down, whether they are certain or not.
+        flat_accuracy, flat_macro_f1: of the most probable whole labels, the baseline.
+        coverage: the fraction of texts that are answered down to this level; 1 for a model that never abstains.
+        accuracy_of_answered: the accuracy on these texts; None if there is none.
+    """
+
+    labels: int
+    accuracy: float
+    macro_f1: float
+    flat_accuracy: float
+    flat_macro_f1: float
+    coverage: float
+    accuracy_of_answered: float | None
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ProbabilityMetrics(Metrics):
     """Metrics of a task whose predictions have probabilities.
@@ -143,8 +164,9 @@ class ClassificationMetrics(ProbabilityMetrics):
         set_coverage: the fraction of texts whose conformal set has their label, of a model with such sets; else None.
         set_size: the mean number of labels in a set.
         roc_auc: with two classes, class 1's; with more, the mean one-vs-rest area over the classes that some but
-            not all texts have; None without such a class.
+            not all texts have; None without such a class, and with very many classes.
         confusion: (C, C) counts; rows are true classes, columns predicted ones; of very many classes empty.
+        levels: the scores of each level of the labels, from the top; empty where they have none.
     """
 
     accuracy: float
@@ -160,9 +182,22 @@ class ClassificationMetrics(ProbabilityMetrics):
     set_size: float | None
     roc_auc: float | None
     confusion: tuple[tuple[int, ...], ...]
+    levels: tuple[LevelScore, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        return super().to_dict() | {"confusion": [list(row) for row in self.confusion]}
+        out = super().to_dict() | {"confusion": [list(row) for row in self.confusion]}
+        return out | {"levels": list(map(asdict, self.levels))}
+
+    @property
+    def level_lines(self) -> tuple[str, ...]:
+        """A line for each level of the labels."""
+        return tuple(
+            f"level {number}: {score.labels} labels, accuracy {score.accuracy:.4f} (flat {score.flat_accuracy:.4f}), "
+            f"macro F1 {score.macro_f1:.4f} (flat {score.flat_macro_f1:.4f})"
+            + ("" if self.coverage is None else f", answered {score.coverage:.1%}, of these ")
+            + ("" if self.coverage is None else f"{_or_dash(score.accuracy_of_answered)} right")
+            for number, score in enumerate(self.levels, start=1)
+        )
 
     def summary(self) -> str:
         return (
@@ -171,6 +206,7 @@ class ClassificationMetrics(ProbabilityMetrics):
             f"ROC-AUC {_or_dash(self.roc_auc)}, calibration error {_or_dash(self.calibration_error)}, {self.n} texts"
             + ("" if self.coverage is None else self._answered())
             + ("" if self.set_coverage is None else self._covered())
+            + "".join(f"\n{line}" for line in self.level_lines)
         )
 
     def _covered(self) -> str:

@@ -7,16 +7,16 @@ number of labels.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mixling.answers.conformal import ConformalSets
-from mixling.answers.decision import DecisionRule, answers_of
+from mixling.answers.decision import DecisionRule, answers_by_level, targets_by_level
 from mixling.answers.labels import LabelSet, iob_spans
 from mixling.errors import DataError
-from mixling.metrics.base import ClassificationMetrics, ClassScore, MultiLabelMetrics, TaggingMetrics
+from mixling.metrics.base import ClassificationMetrics, ClassScore, LevelScore, MultiLabelMetrics, TaggingMetrics
 from mixling.metrics.ranking import roc_area
 from mixling.metrics.reliability import calibration_error, reliability
 
@@ -26,7 +26,7 @@ MAX_TABLE_LABELS = 1_000  # up to this number have all their scores listed, and 
 def classification_report(
     labels: LabelSet,
     targets: np.ndarray,
-    probabilities: np.ndarray,
+    probabilities: np.ndarray | Iterable[np.ndarray],
     *,
     unseen: int = 0,
     threshold: float | None = None,
@@ -38,6 +38,8 @@ def classification_report(
     """Score probabilities (B, C) against target ids (B,).
 
     Args:
+        probabilities: also as parts of their rows, in their order; one at a time is in memory with more than
+            `MAX_TABLE_LABELS` labels.
         unseen: number of labels at the end that the model does not have; the log-loss leaves out texts with them.
         threshold: top probability below which texts are not answered; None: all are.
         conformal: makes sets of labels; None: there are none.
@@ -50,42 +52,98 @@ def classification_report(
         DataError: there is no text.
     """
     _require(len(targets))
-    classes = np.arange(len(labels))
-    assert probabilities.shape == (len(targets), len(labels)), probabilities.shape
-    probabilities = probabilities.astype(np.float64)
-    probabilities /= probabilities.sum(1, keepdims=True)  # float16 sums to 1 too roughly for log_loss
-    predictions = answers_of(probabilities, rule)
+    whole: list[np.ndarray] = []
+    parts: list[tuple[np.ndarray, ...]] = []
+    done = 0
+    for part in [probabilities] if isinstance(probabilities, np.ndarray) else probabilities:
+        assert part.shape[1] == len(labels), part.shape
+        part = part / part.sum(1, keepdims=True, dtype=np.float64)  # float16 sums to 1 too roughly for log_loss
+        parts.append(_read(part, targets[done : done + len(part)], conformal, rule))
+        done += len(part)
+        if len(labels) <= MAX_TABLE_LABELS:
+            whole.append(part)
+    assert done == len(targets), (done, len(targets))
+    steps, certainty, most_probable, top, given, covered, set_sizes = map(np.concatenate, zip(*parts, strict=True))
+    predictions = steps[:, -1]
     right = targets == predictions
     scores, met, values = _class_metrics(targets, predictions, len(labels), aimed)
     confusion = np.zeros((len(labels), len(labels)) if tables and len(labels) <= MAX_TABLE_LABELS else (0, 0), np.int64)
     if len(confusion):
         np.add.at(confusion, (targets, predictions), 1)
-    answer = probabilities[np.arange(len(targets)), predictions]
-    is_class = targets[:, None] == classes
-    bins = reliability(right, probabilities.max(1))
-    answered = answer >= (threshold or 0)
-    sets = None if conformal is None else conformal.members(probabilities)
-    given = probabilities[np.arange(len(targets)), targets]
+    bins = reliability(right, top)
+    area = None
+    if whole:
+        first = 1 if len(labels) == 2 else 0
+        area = _roc_auc(targets[:, None] == np.arange(first, len(labels)), np.concatenate(whole)[:, first:])
+    depth = (certainty >= (threshold or 0)).sum(1)
+    answered = depth > 0
+    right_answer = (steps == targets_by_level(targets, rule))[np.arange(len(targets)), depth - 1]
     if unseen and (seen := targets < len(labels) - unseen).any():
         given = given[seen]
     least = np.finfo(np.float64).eps  # as in scikit-learn: a probability of 0 must not make it infinite
     return ClassificationMetrics(
         n=len(targets),
         coverage=None if threshold is None else float(answered.mean()),
-        accuracy_of_answered=float(right[answered].mean()) if threshold is not None and answered.any() else None,
-        set_coverage=None if sets is None else float(sets[np.arange(len(targets)), targets].mean()),
-        set_size=None if sets is None else float(sets.sum(1).mean()),
+        accuracy_of_answered=float(right_answer[answered].mean()) if threshold is not None and answered.any() else None,
+        set_coverage=None if conformal is None else float(covered.mean()),
+        set_size=None if conformal is None else float(set_sizes.mean()),
         **values,
         mean_cost=None if rule is None or not rule.costs else float(np.array(rule.costs)[targets, predictions].mean()),
         log_loss=float(-np.log(given.clip(least, 1 - least)).mean()),
-        roc_auc=_roc_auc(is_class[:, 1:], probabilities[:, 1:])
-        if len(labels) == 2
-        else _roc_auc(is_class, probabilities),
+        roc_auc=area,
         calibration_error=calibration_error(bins),
         reliability=bins if tables else (),
         per_class=_class_scores(labels.names, scores, met) if tables else (),
         confusion=tuple(tuple(row) for row in confusion.tolist()),
+        levels=() if rule is None or not rule.levels else _level_scores(rule, targets, steps, most_probable, depth),
     )
+
+
+def _read(
+    probabilities: np.ndarray, targets: np.ndarray, conformal: ConformalSets | None, rule: DecisionRule | None
+) -> tuple[np.ndarray, ...]:
+    """Return for each row the answers and their probabilities by level, the most probable label and its probability,
+    the target's probability, whether the conformal set has the target, and the size of the set."""
+    rows = np.arange(len(targets))
+    steps, certainty = answers_by_level(probabilities, rule)
+    sets = probabilities[:, :0] > 0 if conformal is None else conformal.members(probabilities)
+    covered = np.zeros(len(rows), bool) if conformal is None else sets[rows, targets]
+    most_probable = probabilities.argmax(1)
+    top = probabilities[rows, most_probable]
+    return steps, certainty, most_probable, top, probabilities[rows, targets], covered, sets.sum(1)
+
+
+def _level_scores(
+    rule: DecisionRule, targets: np.ndarray, steps: np.ndarray, most_probable: np.ndarray, depth: np.ndarray
+) -> tuple[LevelScore, ...]:
+    """Return the scores of each level.
+
+    Args:
+        targets, most_probable: ids (B,) of labels.
+        steps: (B, K) answers of the levels.
+        depth: (B,) the number of levels that are answered.
+    """
+    scores = []
+    for level, nodes in enumerate(rule.tree.nodes):
+        truth = nodes[targets]
+        count = len(rule.tree.parts[level])
+        found, flat = (
+            answer_metrics(truth, answers, count, None) for answers in (steps[:, level], nodes[most_probable])
+        )
+        reached = depth > level
+        right = (truth == steps[:, level])[reached]
+        scores.append(
+            LevelScore(
+                labels=count,
+                accuracy=found["accuracy"],
+                macro_f1=found["macro_f1"],
+                flat_accuracy=flat["accuracy"],
+                flat_macro_f1=flat["macro_f1"],
+                coverage=float(reached.mean()),
+                accuracy_of_answered=float(right.mean()) if len(right) else None,
+            )
+        )
+    return tuple(scores)
 
 
 def answer_metrics(targets: np.ndarray, answers: np.ndarray, count: int, aimed: int | None) -> dict[str, Any]:

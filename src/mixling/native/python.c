@@ -346,11 +346,11 @@ static void free_rows(Rows *self) {
 }
 
 /* What makes predictions: objects of a class with the slots `label`, of the greatest logit; `_make`, which gives the
-   probabilities for `_row`; `truncated` and `empty`; and two that are None, as Python needs far longer to find that a slot
+   probabilities for `_row`; `truncated` and `empty`; and three that are None, as Python needs far longer to find that a slot
    has no value than to set it. */
-enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, ABSTAINED, LABEL_SET, NUM_SLOTS };
-static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make",     "_row",     "truncated",
-                                                  "empty", "abstained", "label_set"};
+enum { LABEL, MAKE, ROW, TRUNCATED, EMPTY, ABSTAINED, LABEL_SET, PATH, NUM_SLOTS };
+static const char *const SLOT_NAMES[NUM_SLOTS] = {"label", "_make",     "_row",      "truncated",
+                                                  "empty", "abstained", "label_set", "path"};
 
 typedef struct {
     PyObject_HEAD Model *model;

@@ -1,4 +1,9 @@
-"""Choose the n-gram branch of few examples by out-of-fold predictions, see `mixling.ngrams.cross_fitting`."""
+"""Choose the n-gram branch of few examples by out-of-fold predictions, see `mixling.ngrams.cross_fitting`.
+
+Where there are unlabeled texts, the branch is fitted again on these, too, with the labels that the first fit gives them
+(self-training; Lee, "Pseudo-Label", ICML workshop 2013). A model of all
+examples guesses labels better than one of a part, so that this fit stays unless the out-of-fold loss is clearly higher.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,8 @@ from mixling.training.callbacks import Detail
 from mixling.training.config import NgramConfig
 
 _FEW_FIRST = 10.0  # the first strength with few examples
+_UNLABELED_WEIGHT = 0.1  # of a text beside a labeled one; .2 and .5 are no better
+_HIGHER_LOSS = 1.03  # that unlabeled texts may cost
 
 
 def fit_across_folds(
@@ -42,9 +49,12 @@ def fit_across_folds(
         weights = np.concatenate([data.weights, np.ones(len(known) - len(data.train), np.float32)])
     rows = encode_rows(encoder, texts)
     read = to_the_end(encoder, texts)
+    others = encode_rows(encoder, data.unlabeled)
+    read_others = to_the_end(encoder, data.unlabeled)
     words = Words.of_table(encoder, 0, config.min_n, config.max_n)
     beside = data.beside(texts)
     reader = Reader(task, words, read, columns=beside)
+    reader_of_others = Reader(task, words, read_others)
 
     def features(chosen: npt.NDArray[np.int64]) -> Features:
         columns = None if beside is None else beside[known[chosen]]
@@ -63,6 +73,18 @@ def fit_across_folds(
             task, part, gold[chosen], given, strength=strength, ratio_power=power, max_bytes=max_bytes, few=True
         )
 
+    def self_trained(first: NgramBranch, chosen: npt.NDArray[np.int64], strength: float) -> NgramBranch:
+        columns = None
+        if beside is not None and (of_others := data.beside(data.unlabeled)) is not None:
+            columns = np.concatenate([beside[known[chosen]], of_others])
+        both = [*(rows[int(i)] for i in known[chosen]), *others]
+        labels = np.concatenate([gold[chosen], reader_of_others.logits(first).argmax(1)])
+        given = np.ones(len(both), np.float32) if weights is None else np.resize(weights[chosen], len(both))
+        given[len(chosen) :] = _UNLABELED_WEIGHT
+        part = make_features(both, words, outputs=task.num_scores, columns=columns)
+        part = prune(task, part, labels, given, strength=strength, max_bytes=max_bytes, few=True)
+        return fit_branch(task, part, labels, given, strength=strength, max_bytes=max_bytes, few=True)
+
     network = None if config.use == "alone" else held.logits[known]
     everything = np.arange(len(known))
     whole = features(everything)
@@ -73,10 +95,12 @@ def fit_across_folds(
     rest = [np.flatnonzero(folds[known] != fold) for fold in range(int(folds.max()) + 1)]
     of_folds = [features(chosen) for chosen in rest]
 
-    def attempt(strength: float) -> Attempt:
+    def attempt(strength: float, *, unlabeled: bool = False) -> Attempt:
         logits = np.zeros((len(texts), held.logits.shape[1]), np.float32)
         of_columns = None if beside is None else np.zeros_like(logits)
         branches = [branch(part, chosen, strength) for part, chosen in zip(of_folds, rest, strict=True)]
+        if unlabeled:
+            branches = [self_trained(one, chosen, strength) for one, chosen in zip(branches, rest, strict=True)]
         for fold, fitted in enumerate(branches):
             mine = folds == fold
             logits[mine] = reader.logits(fitted)[mine]
@@ -91,8 +115,17 @@ def fit_across_folds(
     more = data.deadline.repeats()
     best = attempt(_FEW_FIRST if config.strength is None else config.strength)
     best = best if config.strength is not None else climb(attempt, best, FEW_STRENGTHS, more=more)
+    chosen = branch(whole, everything, best.strength)
+    if len(others):
+        again = attempt(best.strength, unlabeled=True)
+        losses = f"{again.mixture.loss:.4f} with them, {best.mixture.loss:.4f} without"
+        better = again.mixture.loss < _HIGHER_LOSS * best.mixture.loss
+        log(f"n-gram branch: {len(others):,} unlabeled texts {'help' if better else 'are left out'}: loss {losses}")
+        if better:
+            best = again
+            chosen = self_trained(chosen, everything, best.strength)
     mixture = best.mixture
-    chosen = branch(whole, everything, best.strength).scaled(mixture.branch, mixture.bias, mixture.columns)
+    chosen = chosen.scaled(mixture.branch, mixture.bias, mixture.columns)
     loss_scaled = mixture.loss if network is None else fit_mixture(task, network, None, gold).loss
     report = report_of(best, chosen, loss_scaled) | {"folds": len(rest)}
     terms = f"{len(chosen.terms):,} terms, {report['bytes'] / 1e6:.2f} MB"

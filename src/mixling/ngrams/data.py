@@ -75,6 +75,7 @@ class LinearData:
         encoded: the training texts as the network reads them; None: they are encoded for the branch.
         columns: of the model, beside the texts; None: there are none.
         out_of_fold: what chooses the branch and its weight instead of the validation examples, where examples are few.
+        unlabeled: texts that few examples are learned with.
         refit: whether the exported branch is fitted on the validation examples, too.
         deadline: when the branch must be there; without an end, `mixling.ngrams.choose` has a limit.
     """
@@ -92,6 +93,7 @@ class LinearData:
     encoded: TextSet | None = None
     columns: Columns | None = None
     out_of_fold: OutOfFold | None = None
+    unlabeled: Sequence[Text] = ()
     refit: bool = True
     deadline: Deadline = field(default_factory=lambda: Deadline(None))
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 
 import numpy as np
 
 from mixling.ngrams.cross_fitting import OutOfFold
 from mixling.ngrams.data import LinearData, TeacherLabels
 from mixling.runs.few_examples import CrossValidation
+from mixling.runs.initial_model import init_texts
 from mixling.runs.labeled_data import LabeledExamples
 from mixling.runs.resolve.config import RunConfig
 from mixling.runs.validation import ExportedNetwork
@@ -21,6 +23,7 @@ from mixling.training.config import TrainConfig
 from mixling.training.dataset_adapter import LabeledData, TrainingData
 from mixling.training.plan import Deadline
 
+_MOST_UNLABELED = 3_000  # texts, which take seconds beside few examples
 _TIMED = 200  # texts, for the time of the others
 
 
@@ -64,6 +67,7 @@ def branch_data(
         begin = time.monotonic()
         predict(some)
         deadline.keep(2 * (time.monotonic() - begin) * tested / max(len(some), 1))  # answers and figures
+    unlabeled = _MOST_UNLABELED if out_of_fold is not None and examples.task.has_classes else 0
     return LinearData(
         task=examples.task,
         train=examples.train,
@@ -77,6 +81,7 @@ def branch_data(
         teacher_labels=_teacher_labels(config, examples),
         encoded=data.train if data.train.dataset is examples.train else None,
         out_of_fold=out_of_fold,
+        unlabeled=list(islice(init_texts(config), unlabeled)),
         refit=config.fits_validation,
         columns=examples.columns,
         deadline=deadline,

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mixling.answers.conformal import min_examples
+from mixling.answers.levels import level_problems
 from mixling.data.batches import TextSet
 from mixling.data.config import text_options
 from mixling.data.dataset import Dataset
@@ -31,6 +32,7 @@ from mixling.training.callbacks import Detail
 
 _MAX_SCORES = 1 << 25  # of labels for validation examples; examples
 _LEAST_VALIDATION = 500
+_MAX_TEST_SCORES = 1 << 28  # of labels for test examples that are held out: a gigabyte
 
 
 def read_data(config: RunConfig, *, spool_dir: Path | None, log: Callable[[str], None]) -> tuple[Dataset, Dataset]:
@@ -57,7 +59,8 @@ def read_splits(
     if config.data.test:
         test = load_test(config, config.data.test, log)
     elif fraction := config.data.test_fraction:
-        rows, test = split_validation(rows, fraction=fraction, seed=config.train.seed, own="--test FILE")
+        most = max(_MAX_TEST_SCORES // _num_labels(config, rows), _LEAST_VALIDATION)
+        rows, test = split_validation(rows, fraction=fraction, seed=config.train.seed, own="--test FILE", most=most)
     train, validation = split_rows(config, rows, validation, log=log)
     train, validation = with_replay(
         config.init,
@@ -155,8 +158,8 @@ def split_rows(
     Of many labels there are fewer validation examples, so that the scores of all labels for all of them fit into
     memory.
     """
-    labels = len(rows.label_counts()) if task_type(config.task).has_labels else 1
-    most = max(_MAX_SCORES // max(labels, 1), _LEAST_VALIDATION)
+    labels = _num_labels(config, rows)
+    most = max(_MAX_SCORES // labels, _LEAST_VALIDATION)
     if validation is None:
         return split_validation(rows, fraction=config.data.validation_fraction, seed=config.train.seed, most=most)
     if len(validation) > most and labels > MAX_TABLE_LABELS:
@@ -168,6 +171,10 @@ def split_rows(
             "be too optimistic"
         )
     return rows, validation
+
+
+def _num_labels(config: RunConfig, rows: Dataset) -> int:
+    return max(len(rows.label_counts()), 1) if task_type(config.task).has_labels else 1
 
 
 def hold_out(config: RunConfig, validation: Dataset) -> tuple[Dataset, Dataset | None]:
@@ -235,6 +242,18 @@ def read_costs(path: str, labels: Sequence[str]) -> tuple[tuple[float, ...], ...
                 got = f"has no cost of {missing!r}; a table needs a row and a column for each label, such as"
                 raise DataError(f"{got} {', '.join(labels[:3])}", path=path)
     return tuple(tuple(costs[truth, answer] for answer in labels) for truth in labels)
+
+
+def check_levels(separator: str, train: Dataset) -> None:
+    """Check that the labels of training examples have levels.
+
+    Raises:
+        DataError: a label has no place in the tree; states the line of its first row.
+    """
+    names = train.label_counts().keys()
+    for name, problem in level_problems(names, separator):
+        path, line = train.where(list(train.targets).index(name))
+        raise DataError(f"label {shown(name)}: {problem}", path=path, line=line)
 
 
 def check_abstention_data(config: RunConfig, validation: Dataset) -> None:

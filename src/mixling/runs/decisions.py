@@ -96,7 +96,7 @@ class Decisions:
     def apply_to(self, task: Task) -> None:
         """Let a task decide in this way, as a model that has these decisions does."""
         if self.rule is not None:
-            task.rule = self.rule.with_unknown(task.unseen)
+            task.rule = self.rule.of(task.labels.names)
         if self.abstention is not None:
             task.threshold = self.abstention.threshold
         if self.label_thresholds is not None:
@@ -226,7 +226,7 @@ def decide(
         targets = branch.out_of_fold[1]
     rule = choose_rule(task, config.metric, logits, targets, counts, log)
     if rule is not None:
-        task.rule = rule.with_unknown(task.unseen)
+        task.rule = rule.of(task.labels.names)
     predictor = None
     if outside or held_out is not None:
         predictor = Predictor(_with_branch(network.content, branch, {}))

@@ -10,18 +10,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mixling.answers.decision import answers_by_level
 from mixling.answers.predictions import Prediction
 from mixling.artifacts.files import RUN_FILE, read_run
 from mixling.config import parse
 from mixling.data.config import ColumnsConfig
 from mixling.data.dataset import Dataset
 from mixling.data.examples import Example, names_of
-from mixling.data.inputs import in_windows
+from mixling.data.inputs import WINDOW, in_windows
 from mixling.data.splits import describe_unseen
 from mixling.data.unlabeled import read_unlabeled
 from mixling.errors import ConfigError, DataError, ModelFileError, near_miss
 from mixling.metrics.base import Metrics
 from mixling.metrics.out_of_scope import OutOfScope, out_of_scope_report
+from mixling.metrics.reports import MAX_TABLE_LABELS
 from mixling.metrics.robustness import Robustness
 from mixling.runs.resolve.config import RunConfig
 from mixling.runtime.predictor import Predictor
@@ -30,6 +32,10 @@ from mixling.samples.sets import DEMO_COLUMNS, demo_model
 from mixling.tasks import task_type
 from mixling.tasks.base import Task
 from mixling.text.noise import NoiseLevel, noisy_texts
+
+# Where labels are very many: the probabilities of a prediction that are kept, and the scores that are read together.
+_KEPT = 10
+_MANY_SCORES = 1 << 22
 
 
 def columns_of(model: str | Path, given: Mapping[str, Any], features: Sequence[str] = ()) -> ColumnsConfig:
@@ -79,7 +85,7 @@ class Evaluation:
         metrics: on the examples as they are.
         unseen: a sentence about labels that the model does not know, which count as errors; "" if there are none.
         robustness: the headline metric on texts with noise.
-        confidence: (B,) the top probability of each text, where they have one label each.
+        confidence: (B,) the probability of each text's answer, of labels with levels of its top.
         predictions: for the examples (B,), if they were to be kept.
     """
 
@@ -109,9 +115,11 @@ def evaluate(
     noisy: dict[NoiseLevel, list[Any]] = {level: [] for level in noise}
     task = predictor.task
     path = ""
+    many = task.has_classes and len(task.labels) > MAX_TABLE_LABELS
     if noise and task.windows:
         raise ConfigError(f"--noise: {task.name} has answers that are words of the text; noise would change them")
-    for window in in_windows(iter(examples)):
+    most = _MANY_SCORES // len(task.labels) + 1 if many else WINDOW
+    for window in in_windows(iter(examples), most):
         if task.windows:
             answers = list(predictor.predict_stream(example.text for example in window))
             outputs += [item.answer.text for item in answers if item.answer]
@@ -123,7 +131,7 @@ def evaluate(
             if keep:
                 logits, answers = predictor.predict_with_logits(texts)
                 outputs += logits
-                predictions += answers
+                predictions += [one.top(_KEPT) for one in answers] if many else answers
             else:
                 outputs += predictor.text_logits(texts)
         except TooLong as error:
@@ -148,7 +156,9 @@ def evaluate(
     truth = full.targets(targets)
     return Evaluation(
         metrics=full.evaluate(outputs, truth),
-        confidence=task.probabilities(np.stack(outputs)).max(1) if task.abstains else None,
+        confidence=np.concatenate([_certainty(task, part) for part in task.probability_parts(outputs)])
+        if task.abstains
+        else None,
         predictions=predictions,
         unseen=describe_unseen(targets, known) if full.unseen else "",
         robustness={
@@ -164,7 +174,7 @@ def evaluate_out_of_scope(
 
     Args:
         sources: files of texts out of scope; labels in them are ignored.
-        inside: top probabilities (B,) of texts in scope; None: the model has none.
+        inside: probabilities (B,) of the answers to texts in scope; None: the model has none.
 
     Raises:
         ConfigError: texts do not have one label each.
@@ -176,7 +186,12 @@ def evaluate_out_of_scope(
     texts = list(read_unlabeled(sources, reader=task.reader, columns=columns))
     if not texts:
         raise DataError("has no texts; out-of-scope texts are needed", path=sources[0])
-    return out_of_scope_report(inside, predictor.predict_proba(texts).max(1), threshold=task.threshold)
+    return out_of_scope_report(inside, _certainty(task, predictor.predict_proba(texts)), threshold=task.threshold)
+
+
+def _certainty(task: Task, probabilities: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    """Return what (B,) has to reach the threshold for any answer: the probability of the answer of the top level."""
+    return answers_by_level(probabilities, task.rule)[1][:, 0]
 
 
 def aimed_task(config: RunConfig, train: Dataset) -> Task:

@@ -19,7 +19,7 @@ from mixling.features.columns import Columns, describe_columns, remarks
 from mixling.features.kinds import parse_features
 from mixling.metrics.base import Metrics
 from mixling.ngrams.cross_fitting import choose_folds
-from mixling.runs.data import check_abstention_data, hold_out, log_truncated, read_costs
+from mixling.runs.data import check_abstention_data, check_levels, hold_out, log_truncated, read_costs
 from mixling.runs.distillation.distill import DistillationData, Member, make_distillation_data
 from mixling.runs.distillation.teacher import SELF, check_distill
 from mixling.runs.initial_model import make_vectors
@@ -114,6 +114,9 @@ def prepare_examples(
     task.aim_at(config.decisions.aim)
     if config.decisions.costs is not None:
         task.rule = DecisionRule(costs=read_costs(config.decisions.costs, labels.names))
+    if config.decisions.label_levels is not None:
+        check_levels(config.decisions.label_levels, train)
+        task.rule = DecisionRule(levels=config.decisions.label_levels, names=labels.names)
     texts = train
     targets = task.targets(train.targets)
     if config.distill is not None:
@@ -122,7 +125,7 @@ def prepare_examples(
         if run.is_main and run.folder != run.home:
             link_folder(run.home / TEACHER_FOLDER, run.folder / TEACHER_FOLDER)
         run.begin()  # what follows may take long
-    from_rows = config.initialization.kind in ("random", "rows")
+    from_rows = config.initialization.kind in ("random", "rows", "text")
     usual = from_rows and weights is None and config.decisions.conformal is None
     folds = choose_folds(
         [train, validation] if config.fits_validation else [train],

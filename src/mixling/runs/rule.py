@@ -36,20 +36,20 @@ def choose_rule(
     a validation part, in which a rare label has a handful of rows.
 
     Args:
-        task: with the metric, and with unknown labels of validation examples; its rule follows the costs, if there are
-            some.
+        task: with the metric, and with unknown labels of validation examples; its rule stays, where it
+            follows costs or levels.
         aim: the name of the metric.
         outputs: logits (C,) for examples, of models that were fitted on none of them.
         counts: (C,) training examples of each label.
     """
     if task.rule is not None:
-        return DecisionRule(costs=tuple(row[: len(counts)] for row in task.rule.costs[: len(counts)]))
+        return task.rule.of(task.labels.names[: len(counts)])
     if aim is None or aim == "accuracy" or not task.abstains:
         return None
     chosen: tuple[float, DecisionRule | None, str] = (-np.inf, None, "")
     before = task.evaluate(outputs, targets, tables=False).numbers()
     for rule, what in _candidates(task, counts):
-        task.rule = rule.with_unknown(task.unseen)
+        task.rule = rule.of(task.labels.names)
         value = task.evaluate(outputs, targets, tables=False).value(task.metric)
         if value > chosen[0] + 1e-9:
             chosen = (value, rule, what)
@@ -59,7 +59,7 @@ def choose_rule(
         task.rule = None
         log(f"answers: the most probable label; {what} are better by chance only, on {len(targets):,} unseen examples")
         return None
-    task.rule = best.with_unknown(task.unseen)
+    task.rule = best.of(task.labels.names)
     after = task.evaluate(outputs, targets, tables=False).numbers()
     task.rule = None
     shown = dict.fromkeys((task.metric, "accuracy", "macro_f1"))
@@ -78,7 +78,7 @@ def _holds(task: Task, rule: DecisionRule, outputs: Sequence[Any], targets: Any)
     for _ in range(_DRAWS):
         rows = draw.integers(len(gold), size=size)
         values = []
-        for one in (rule.with_unknown(task.unseen), None):
+        for one in (rule.of(task.labels.names), None):
             task.rule = one
             values.append(task.evaluate(list(logits[rows]), gold[rows], tables=False).value(task.metric))
         better += values[0] > values[1]

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from mixling.answers.conformal import ConformalSets, Method, fit_conformal
-from mixling.answers.decision import DecisionRule, answers_of
+from mixling.answers.decision import DecisionRule, answers_by_level, targets_by_level
 from mixling.data.dataset import Dataset
 from mixling.errors import ConfigError
 from mixling.metrics.abstention import Abstention, choose_abstention, risk_coverage
@@ -53,23 +52,22 @@ def choose_certainty(
     if not task.abstains:
         return None, None, None
     probabilities = task.probabilities(np.stack(outputs))
-    answers = answers_of(probabilities, task.rule)
-    right = answers == np.asarray(validation.targets)
-    inside = _certainty(probabilities, answers)
+    answers, inside = answers_by_level(probabilities, task.rule)
+    right = answers == targets_by_level(np.asarray(validation.targets), task.rule)
     risks = risk_coverage(right, inside)
     if wanted is None and not outside:
         return risks, None, None
-    rejectable: npt.NDArray[np.floating] = np.zeros(0)
+    rejectable = np.zeros((0, inside.shape[1]))
     if predictor is not None and outside:
-        others = predictor.predict_proba(outside)
-        rejectable = _certainty(others, answers_of(others, rule))
+        _, rejectable = answers_by_level(predictor.predict_proba(outside), rule)
     if wanted is None:
-        lowest = choose_rejection(right, inside, rejectable)
-        answered = inside >= lowest
-        accuracy = float(right[answered].mean()) if answered.any() else 0.0
+        lowest = choose_rejection(right[:, 0], inside[:, 0], rejectable[:, 0])
+        depth = (inside >= lowest).sum(1)
+        answered = depth > 0
+        accuracy = float(right[answered, depth[answered] - 1].mean()) if answered.any() else 0.0
         chosen = Abstention(None, lowest, float(answered.mean()), accuracy)
     else:
-        joined = np.concatenate([right, np.zeros(len(outside), bool)])
+        joined = np.concatenate([right, np.zeros(rejectable.shape, bool)])
         chosen = choose_abstention(joined, np.concatenate([inside, rejectable]), wanted=wanted)
     if chosen.threshold is not None:
         joint = " and the out-of-scope texts" if outside and wanted is not None else ""
@@ -79,14 +77,9 @@ def choose_certainty(
         )
     if not outside:
         return risks, chosen, None
-    report = out_of_scope_report(inside, rejectable, threshold=chosen.threshold)
+    report = out_of_scope_report(inside[:, 0], rejectable[:, 0], threshold=chosen.threshold)
     log(report.summary())
     return risks, chosen, report
-
-
-def _certainty(probabilities: npt.NDArray[np.floating], answers: npt.NDArray[np.int64]) -> npt.NDArray[np.floating]:
-    """Return the probabilities (B,) of the answers (B,)."""
-    return np.asarray(probabilities[np.arange(len(answers)), answers])
 
 
 def choose_common_threshold(validation: Validation, outputs: Outputs, log: Log) -> dict[str, LabelThreshold]:

@@ -32,8 +32,8 @@ def prediction_columns(task: Task, predictions: Sequence[Prediction]) -> dict[st
     out: dict[str, Any] = {}
     if task.exclusive:
         answers = [None if item.abstained else item.label for item in predictions]
-        out["label"] = [None if name is None else values[name] for name in answers]
-        out["confidence"] = np.array([(item.probabilities or {})[item.label or ""] for item in predictions], np.float64)
+        out["label"] = [None if name is None else values.get(name, name) for name in answers]
+        out["confidence"] = np.array([item.probability for item in predictions], np.float64)
         if task.threshold is not None:
             out["abstained"] = [bool(item.abstained) for item in predictions]
         if task.conformal is not None:

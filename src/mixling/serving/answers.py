@@ -94,7 +94,8 @@ class _Reader:
 
     def prediction(self, text: Text, task: type[Task], *, whole: bool) -> Prediction:
         values = self._values
-        probabilities = self._probabilities()
+        probabilities = self._probabilities("probabilities")
+        path = self._probabilities("path")
         label = self._of("label", str)
         labels = self._texts("labels")
         label_set = self._texts("label_set")
@@ -106,7 +107,8 @@ class _Reader:
         for key, names in (("label", (label,)), ("labels", labels or ()), ("label_set", label_set or ())):
             names = tuple(name for name in names if name is not None)
             checked = names if whole or key == "label" else ()
-            known = probabilities is None or all(name in probabilities for name in checked)
+            among = probabilities if path is None or key != "label" else path
+            known = among is None or all(name in among for name in checked)
             self._check(key, known and len(set(names)) == len(names))
         if task.per_word:
             self._check("tokens", tokens is not None and _are_words_of(tokens, text))
@@ -123,6 +125,7 @@ class _Reader:
             label=label,
             abstained=self._of("abstained", bool),
             label_set=label_set,
+            path=path,
             labels=labels,
             probabilities=probabilities,
             spans=self._spans(text),
@@ -152,9 +155,9 @@ class _Reader:
         self._check(key, _is_texts(value))
         return tuple(value)
 
-    def _probabilities(self) -> dict[str, float] | None:
-        if (values := self._of("probabilities", dict)) is not None:
-            self._check("probabilities", len(values) > 0 and all(_is_number(item, 0, 1) for item in values.values()))
+    def _probabilities(self, key: str) -> dict[str, float] | None:
+        if (values := self._of(key, dict)) is not None:
+            self._check(key, len(values) > 0 and all(_is_number(item, 0, 1) for item in values.values()))
         found: dict[str, float] | None = values
         return found
 

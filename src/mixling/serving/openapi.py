@@ -112,6 +112,7 @@ def _prediction(task: Task) -> _Json:
         if task.exclusive:
             properties |= {"label": text, "abstained": {"type": "boolean"}}
             properties["label_set"] = {"type": "array", "items": text}
+            properties["path"] = {"type": "object", "additionalProperties": number}
         else:
             properties["labels"] = {"type": "array", "items": text}
     elif "questions" in input_keys(task, None):

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Scope
 
-from mixling.answers.predictions import Prediction, most_probable
+from mixling.answers.predictions import Prediction, certain_part, most_probable
 from mixling.errors import ConfigError, near_miss
 from mixling.serving.body import Handler
 from mixling.serving.metrics import ServerMetrics
@@ -63,11 +63,12 @@ def _leave_out(out: dict[str, Any], prediction: Prediction, threshold: float | M
         assert prediction.probabilities is not None
         out["labels"] = [label for label, value in prediction.probabilities.items() if value >= threshold[label]]
         return
-    if (probabilities := prediction.probabilities) is not None:
-        if prediction.labels is not None:
-            out["labels"] = [label for label, value in probabilities.items() if value >= threshold]
-        elif prediction.label is not None:
-            out["abstained"] = probabilities[prediction.label] < threshold
+    if prediction.labels is not None and prediction.probabilities is not None:
+        out["labels"] = [label for label, value in prediction.probabilities.items() if value >= threshold]
+    elif prediction.path is not None:
+        out["label"], out["abstained"] = certain_part(prediction.path, threshold)
+    elif prediction.label is not None:
+        out["abstained"] = prediction.probability < threshold
     if prediction.spans is not None:
         out["spans"] = [span for span in out["spans"] if span["score"] >= threshold]
     if prediction.answer is not None and not prediction.answer.is_none and prediction.answer.score < threshold:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mixling.answers.decision import DecisionRule
     from mixling.tasks.sample import Sample
 
+_PART_SCORES = 1 << 22  # of rows whose probabilities are computed together
 _Floats = npt.NDArray[np.floating]
 
 
@@ -249,6 +250,12 @@ class Task(Objective, Presentation, Baselines):
             return np.concatenate([self._normalized(values), none], axis=-1)
         return self._normalized(values)
 
+    def probability_parts(self, outputs: Sequence[Any]) -> Iterator[npt.NDArray[np.float64]]:
+        """Yield the probabilities (..., C) of logits (C,), as many rows at a time as take little memory."""
+        rows = max(_PART_SCORES // len(self.labels), 1)
+        for first in range(0, len(outputs), rows):
+            yield self.probabilities(np.stack(outputs[first : first + rows]))
+
     def _normalized(self, values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         if not self.exclusive:
             small = np.exp(-np.abs(values))
@@ -374,7 +381,7 @@ class Task(Objective, Presentation, Baselines):
         task.headline = self.headline
         task.less_is_better = self.less_is_better
         task.aimed_label = self.aimed_label
-        task.rule = None if self.rule is None else self.rule.with_unknown(len(new))
+        task.rule = None if self.rule is None else self.rule.of(task.labels.names)
         return task
 
 

@@ -151,7 +151,7 @@ class Classification(Task):
         return classification_report(
             self.labels,
             np.asarray(targets),
-            self.probabilities(np.stack(outputs)),
+            self.probability_parts(outputs),
             unseen=self.unseen,
             threshold=self.threshold,
             conformal=self.conformal,
@@ -170,15 +170,16 @@ class Classification(Task):
 
     @classmethod
     def csv_values(cls, prediction: Prediction) -> list[Any]:
-        assert prediction.label is not None
-        assert prediction.probabilities is not None
         label = "" if prediction.abstained else prediction.label
-        return [label, f"{prediction.probabilities[prediction.label]:.6f}"]
+        return [label, f"{prediction.probability:.6f}"]
 
     @classmethod
     def lines(cls, prediction: Prediction) -> list[str]:
         label = printable(prediction.label or "")
         lines = [f"(abstained: {label}?)" if prediction.abstained else label, *probable(prediction)]
+        if prediction.path is not None:
+            parts = (f"{printable(part)} {probability:.1%}" for part, probability in prediction.path.items())
+            lines.append("  path: " + ", ".join(parts))
         if prediction.label_set is not None:
             lines.append("  set: " + (printable(", ".join(prediction.label_set)) or "(empty)"))
         return lines
@@ -202,7 +203,7 @@ class Classification(Task):
 
     @classmethod
     def answer(cls, prediction: Prediction, text: Text) -> Target:
-        return prediction.label
+        return prediction.leaf
 
     @classmethod
     def fit_linear(cls, features: Rows, targets: Sequence[Target], *, strength: float) -> LinearModel:

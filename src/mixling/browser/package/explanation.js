@@ -42,7 +42,7 @@ export function explain(engine, input, metadata, target) {
     return engine.predict({ texts, cells }, false).logits;
   };
   const all = logitsWithout(() => true);
-  const label = target === undefined ? answerOf(all, metadata.rule) : labels.indexOf(target);
+  const label = target === undefined ? answerOf(all, metadata.rule, labels) : labels.indexOf(target);
   const score = scoreOf(task, all, label, metadata);
   const without = (left) => scoreOf(task, logitsWithout(left), label, metadata);
   const players = [...words, ...(input.cells ?? [])];

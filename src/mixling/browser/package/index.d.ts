@@ -29,12 +29,14 @@ export interface Prediction {
   truncated: boolean;
   /** There, and true, where the text has no words. */
   empty?: boolean;
-  /** classification: the most probable label. */
+  /** classification: the answer; of labels with levels it may be a part of several, such as "card" of "card > lost". */
   label?: string;
   /** classification, of a model that abstains: whether the label is too uncertain. */
   abstained?: boolean;
   /** classification, of a model with conformal sets: the labels of the set, the most probable first. */
   label_set?: string[];
+  /** classification, of labels with levels: the parts of the answer from the top, with their probabilities. */
+  path?: Record<string, number>;
   /** multi_label: those whose probability reaches the threshold. */
   labels?: string[];
   /** classification, multi_label */

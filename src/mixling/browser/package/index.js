@@ -233,8 +233,9 @@ function checked(engine, name) {
     if (conformal && (number(conformal.quantile) < 0 || !["lac", "aps"].includes(conformal.method))) throw wrong;
     if (rule) {
       out.rule = { offsets: (rule.offsets ?? []).map(number), costs: (rule.costs ?? []).map((row) => row.map(number)) };
+      out.rule.levels = rule.levels ? String(rule.levels) : "";
       const sizes = [out.rule.offsets.length || out.rule.costs.length, ...out.rule.costs.map((row) => row.length)];
-      if (sizes.some((size) => size !== engine.labels.length)) throw wrong;
+      if (!out.rule.levels && sizes.some((size) => size !== engine.labels.length)) throw wrong;
     }
     if (engine.task === "question_answering") out.reading = { threshold: optional(reading.threshold) };
     if (engine.task === "regression") {

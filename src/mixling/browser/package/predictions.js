@@ -9,10 +9,15 @@ export const DECODERS = {
   classification(engine, input, { threshold, conformal, rule }) {
     const { logits, ...flags } = engine.predict(input);
     const probabilities = softmax(logits);
-    const best = answerOf(logits, rule);
-    const fields = { label: engine.labels[best] };
-    if (threshold !== null) fields.abstained = probabilities[best] < threshold;
+    const path = rule?.levels ? pathOf(engine.labels, probabilities, rule.levels) : undefined;
+    const best = path ? undefined : answerOf(logits, rule);
+    // What is uncertain is answered higher up, by the deepest part of the path that reaches the threshold.
+    const answers = path ?? [[engine.labels[best], probabilities[best]]];
+    const certain = answers.findLast(([, probability]) => probability >= (threshold ?? 0));
+    const fields = { label: (certain ?? answers.at(-1))[0] };
+    if (threshold !== null) fields.abstained = certain === undefined;
     if (conformal !== null) fields.label_set = labelSet(probabilities, conformal).map((i) => engine.labels[i]);
+    if (path) fields.path = Object.fromEntries(path);
     fields.probabilities = byName(engine.labels, probabilities);
     return finish(fields, flags);
   },
@@ -79,12 +84,28 @@ export function argmax(values) {
   return best;
 }
 
-/** The label that logits are answered with: the most probable one, unless a rule has offsets or costs of errors. */
-export function answerOf(logits, rule) {
+/** The label that logits are answered with: the most probable one, unless a rule has offsets, costs of errors or levels. */
+export function answerOf(logits, rule, names) {
   if (!rule) return argmax(logits);
+  if (rule.levels) return names.indexOf(pathOf(names, softmax(logits), rule.levels).at(-1)[0]);
   if (rule.offsets.length) return argmax(Array.from(logits, (value, i) => value + rule.offsets[i]));
   const probabilities = softmax(logits);
   return argmax(rule.costs.map((_, j) => -probabilities.reduce((sum, p, i) => sum + p * rule.costs[i][j], 0)));
+}
+
+/** The parts [name, probability] of the most probable label of each level, from the top down; see mixling/answers/levels.py. */
+export function pathOf(names, probabilities, separator) {
+  const path = [];
+  let left = names.map((_, i) => i);
+  for (let level = 1; ; level++) {
+    const sums = new Map();
+    const partOf = (i) => names[i].split(separator).slice(0, level).join(separator);
+    for (const i of left) sums.set(partOf(i), (sums.get(partOf(i)) ?? 0) + probabilities[i]);
+    const best = [...sums].reduce((first, second) => (second[1] > first[1] ? second : first));
+    path.push(best);
+    left = left.filter((i) => partOf(i) === best[0]);
+    if (left.some((i) => names[i] === best[0])) return path;
+  }
 }
 
 function softmax(logits) {

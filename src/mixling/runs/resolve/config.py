@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
+from mixling.answers.levels import MAX_SEPARATOR
 from mixling.artifacts.files import RUN_FILE, folder_to_resume, read_run
 from mixling.artifacts.kinds import TRAINING, kind_named, kind_of
 from mixling.config import Config, parse
@@ -88,6 +89,13 @@ class DecisionsConfig(Config):
         default=None,
         description="CSV file with the costs of errors: a row for each label, a column for each answer (one label a "
         "text); the answer is the label with the least expected cost",
+    )
+    label_levels: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_SEPARATOR,
+        description="what separates the levels of labels such as 'card > lost' (one label a text): the most probable "
+        "part of each level answers, from the top down, and an uncertain answer ends higher up",
     )
     refit: bool = Field(
         default=False, description="train anew on training and validation examples, for as many epochs as were best"
@@ -183,7 +191,7 @@ class RunConfig(Config):
 
     @model_validator(mode="after")
     def _abstention_has_one_label(self) -> RunConfig:
-        for name in ("abstain_at", "out_of_scope", "conformal"):
+        for name in ("abstain_at", "out_of_scope", "conformal", "label_levels"):
             if getattr(self.decisions, name) and not task_type(self.task).abstains:
                 raise ValueError(
                     f"decisions.{name}: {self.task} has no single answer for a text to abstain from; leave it out"
@@ -195,6 +203,8 @@ class RunConfig(Config):
         given = self.decisions
         if given.costs is not None and given.metric is not None:
             raise ValueError("decisions.costs are the metric; leave decisions.metric out")
+        if given.costs is not None and given.label_levels is not None:
+            raise ValueError("decisions.costs and decisions.label_levels both choose the answer; leave one out")
         if given.metric == "cost":
             raise ValueError("decisions.metric: cost needs the costs of errors: decisions.costs, the name of a file")
         if given.metric is not None and given.label_thresholds is not None:

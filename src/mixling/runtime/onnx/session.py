@@ -228,9 +228,10 @@ def _open(data: bytes, name: str, num_threads: int, native: NativeEngine | None)
     if (rule := metadata.rule) is not None:
         if not task.abstains:
             raise ModelFileError(f"it has a rule of decisions; models of {task.name} do not")
+        rule = rule.of(task.labels.names) if rule.levels else rule
         if rule.num_labels != len(task.labels):
             raise ModelFileError(f"its rule of decisions is for {rule.num_labels} labels; it has {len(task.labels)}")
-    task.rule = metadata.rule
+    task.rule = rule
     vocabulary = _vocabulary(entries)
     branch, columns = take_columns(graph, entries.get(COLUMNS_ENTRY), take_branch(graph, metadata.ngrams, task))
     if (transitions := take_transitions(graph, task)) is not None:

@@ -19,7 +19,7 @@ const percent = (value) => `${(100 * value).toFixed(1)}%`;
 export function answerOf(prediction, { text, other, further = [] }) {
   const parts = [];
   if (prediction.stopped !== undefined) return generated(prediction);
-  if (prediction.label !== undefined) parts.push(headline(`${prediction.abstained ? "not sure, perhaps " : ""}${prediction.label}`, prediction.probabilities?.[prediction.label]));
+  if (prediction.label !== undefined) parts.push(headline(`${prediction.abstained ? "not sure, perhaps " : ""}${prediction.label}`, (prediction.path ?? prediction.probabilities)?.[prediction.label]));
   if (prediction.label_set) parts.push(note(`Conformal set: ${prediction.label_set.join(", ") || "no label"}`));
   if (prediction.labels) parts.push(headline(prediction.labels.join(", ") || "no label"));
   if (prediction.value !== undefined) parts.push(element("p", { className: "answer", dataset: { value: prediction.value } }, number(prediction.value)));
@@ -39,7 +39,7 @@ export function answerOf(prediction, { text, other, further = [] }) {
 /** Return an answer in one line. */
 export function summaryOf(prediction) {
   const { label, labels, value, spans, answer } = prediction;
-  const probability = prediction.probabilities?.[label];
+  const probability = (prediction.path ?? prediction.probabilities)?.[label];
   if (label !== undefined) return `${label}${probability === undefined ? "" : ` ${percent(probability)}`}${prediction.abstained ? ", not sure" : ""}`;
   if (labels) return labels.join(", ") || "no label";
   if (value !== undefined) return number(value);
