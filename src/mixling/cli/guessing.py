@@ -8,27 +8,44 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from mixling.cli.options import text_columns
 from mixling.cli.output import wrapped
 from mixling.errors import ConfigError, DataError, command_line, printable, shown, shown_list
 
 if TYPE_CHECKING:
-    from mixling.cli.commands.audit import Audited
     from mixling.cli.train_options import TrainOptions
     from mixling.cli.training_options import LabeledDataOptions
     from mixling.data.guess import Guess, TableColumn
 
 _TASKS = (None, "classification", "multi_label", "regression")  # that read a text and a label
 _O = TypeVar("_O", bound="LabeledDataOptions")
-_Columns = TypeVar("_Columns", bound="LabeledDataOptions | Audited")
+_Columns = TypeVar("_Columns", bound="_LabeledFiles")
 _SHOWN = 4  # columns that a message names
 _LONG = 20  # characters of their values
 _FRACTION = 0.1  # of the rows that are held out to test on
 _FRACTION_OF_FEW = 0.2  # of fewer than `ROWS`
 _LEAST = 50  # rows; of fewer, none are held out
 _MOST = 20_000  # rows, about; more would only take longer to test on
+
+
+class _LabeledFiles(Protocol):
+    """Options that name labeled files and their columns."""
+
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @property
+    def files(self) -> Sequence[str] | None: ...
+    @property
+    def task(self) -> str | None: ...
+    @property
+    def text(self) -> list[str] | None: ...
+    @property
+    def text_pair(self) -> str | None: ...
+    @property
+    def label(self) -> str | None: ...
+    def columns(self) -> dict[str, Any]: ...
 
 
 def with_columns(options: _Columns, command: str) -> _Columns:
