@@ -80,7 +80,7 @@ def test_what_an_active_environment_lacks_is_named_with_the_command(
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: iter([name] if name in there else []))
     text = line(lambda: script.main(["--active", "plots"]))
     assert "lacks matplotlib" in text
-    assert 'pip install -c constraints.txt -e ".[plots]"' in text
+    assert 'pip install -c constraints.txt "setuptools>=77" -e ".[plots]"' in text
 
 
 def test_packages_are_installed_again_when_the_pins_change(

@@ -18,6 +18,7 @@ import tempfile
 
 OLDEST = (3, 11)
 NEWEST = (3, 14)
+OLDEST_BUILDER = 77  # of setuptools, as pyproject.toml has it
 BUILD = "tools/build_native.py"
 PINNED = ("pyproject.toml", "setup.py", BUILD, "constraints.txt")
 # what a wheel is built from
@@ -36,7 +37,8 @@ def main(arguments):
         lacking = missing(arguments[1])
         if lacking:
             some = ", ".join(lacking[:3]) + (", ..." if len(lacking) > 3 else "")
-            command = f'pip install -c constraints.txt -e ".[{arguments[1]}]"'
+            what = "." if arguments[1] == "base" else f'".[{arguments[1]}]"'
+            command = f'pip install -c constraints.txt "setuptools>={OLDEST_BUILDER}" -e {what}'
             fail(f"the active environment lacks {some}: run {command}, or deactivate it, and make makes {VENV}")
     elif arguments[0] == "--base":
         install_base()
@@ -78,7 +80,11 @@ def missing(extras):
                 pending += own[1].split(",")
             elif ";" not in requirement:  # on some systems only
                 needed.append(re.split(r"[<>=!~\[ ]", requirement)[0])
-    return [name for name in needed if not next(importlib.metadata.distributions(name=name), None)]
+    lacking = [name for name in needed if not next(importlib.metadata.distributions(name=name), None)]
+    builder = next(importlib.metadata.distributions(name="setuptools"), None)
+    if builder is None or int(builder.version.split(".")[0]) < OLDEST_BUILDER:
+        lacking.append(f"setuptools>={OLDEST_BUILDER}")
+    return lacking
 
 
 def install(extras):
@@ -123,7 +129,7 @@ def install_base():
 
 def install_builders(python):
     """Install what compiles the C core: setuptools, and Zig where there is no C compiler."""
-    pip(python, "setuptools>=77")
+    pip(python, f"setuptools>={OLDEST_BUILDER}")
     compiler = subprocess.check_output([python, BUILD], universal_newlines=True).split()
     if compiler:
         pip(python, *compiler)

@@ -64,7 +64,8 @@ def mistake_lines(predictor: Predictor, examples: Sequence[Example], answers: Se
     if not found:
         return
     color = has_color()
-    yield "most confident mistakes" + (" (blue: words for the answer)" if color else "")
+    title = "most confident mistakes" if predictor.task.has_labels else "largest errors"
+    yield title + (" (blue: words for the answer)" if color else "")
     for mistake in found:
         was, answer = (printable(written(value)) for value in (mistake.example.target, mistake.answer))
         certainty = f" ({mistake.severity:.0%})" if predictor.task.has_labels else ""
@@ -149,9 +150,18 @@ def _out_of_fold(features: SparseRows, given: Int64, number: int) -> Float64:
 
 
 def advice_lines(
-    predictor: Predictor, train: Sequence[Example], test: Sequence[Example], answers: Sequence[Target]
+    predictor: Predictor,
+    train: Sequence[Example],
+    test: Sequence[Example],
+    answers: Sequence[Target],
+    *,
+    unlabeled: bool,
 ) -> Iterator[str]:
-    """Yield what helps, by what the rows and the mistakes show."""
+    """Yield what helps, by what the rows and the mistakes show.
+
+    Args:
+        unlabeled: whether the model has read texts without labels.
+    """
     from mixling.text.words import split_words
 
     counts = Counter(label for row in train if row.target is not None for label in _labels(row.target))
@@ -180,7 +190,8 @@ def advice_lines(
             number -= sum(unknown.pop(word.lower(), 0) for word in split_words(_joined(row.text)))
         if number > _UNKNOWN * words:
             part = number / words
-            yield f"{part:.0%} of the words of the test texts are in no training text: --unlabeled FILE teaches more"
+            more = "" if unlabeled else ": --unlabeled FILE teaches more"
+            yield f"{part:.0%} of the words of the test texts are in no training text{more}"
 
 
 def shortened(text: Any) -> str:

@@ -68,7 +68,7 @@ def report_test(
     """
     from mixling.artifacts.files import CARD_FILE, METRICS_FILE, TEST_FILE, read_metrics
     from mixling.comparison.failures import Failure
-    from mixling.data.near_duplicates import count_near_duplicates
+    from mixling.data.near_duplicates import JACCARD, count_near_duplicates
     from mixling.data.row_writer import json_rows
     from mixling.data.splits import report_duplicates
     from mixling.metrics.base import metric_title
@@ -115,11 +115,16 @@ def report_test(
         few = len(train) + len(validation) <= MOST_FOLDED
         sections.append(list(suspicious_lines([*train, *validation])) if few else [])
     some = list(itertools.islice(train, _MOST_READ))
-    advice = [*not_better(found["systems"], aimed), *advice_lines(predictor, some, list(test), given)]
+    advice = [
+        *not_better(found["systems"], aimed),
+        *advice_lines(predictor, some, list(test), given, unlabeled=config.init.has_texts),
+    ]
     near = count_near_duplicates(train, test, seed=config.train.seed)
     if near.count > _NEAR * near.looked_at:
         which = f"{near.count:,} of {near.looked_at:,} test texts nearly equal a training text"
-        advice.append(f"{which}, so new texts will be harder: `mixling dedup` keeps one of each")
+        advice.append(
+            f"{which}, so new texts will be harder: `mixling dedup FILE --threshold {JACCARD}` keeps one of each"
+        )
     sections.append(["what may help", *(f"  {line}" for line in advice)] if advice else [])
     lines += ["\n" + "\n".join(section) for section in sections if section]
     put(wrapped("\n".join(lines)) + "\n", styled=has_color())

@@ -32,7 +32,7 @@ _LABEL_NAMES = (
     "polarity", "stars", "rating", "score", "emotion", "spam", "toxic", "department", "priority",
 )  # fmt: skip
 _EXPLICIT = ("label", "labels", "class", "target")  # names that leave no doubt
-_PAIR_ENDS = (("1", "2"), ("a", "b"), ("premise", "hypothesis"))
+_PAIR_ENDS = (("1", "2"), ("a", "b"), ("premise", "hypothesis"), ("text", "text_pair"))
 _EXAMPLES = 3
 _REPEATED = 3  # times that each label occurs on average, at least
 _LIKE = 0.5  # a column of texts this long beside the longest may be meant, too
@@ -128,7 +128,8 @@ def _guess(
 ) -> Guess | None:
     names = {name for row in rows for name in row.values}
     unknown = {text, *further, label} - {None} - names  # reported when the file is read
-    text, label = (known or (name if name in names else None) for known, name in ((text, "text"), (label, "label")))
+    usual = (text, "" if "text_pair" in names else "text"), (label, "label")
+    text, label = (known or (name if name in names else None) for known, name in usual)
     if not names or (text and label) or unknown or any(wanted <= names for wanted in _OF_TASKS):
         return None
     if any(_has_structure(value) for row in rows for value in row.values.values()):  # as annotation tools write

@@ -120,7 +120,7 @@ def fit_across_folds(
         again = attempt(best.strength, unlabeled=True)
         losses = f"{again.mixture.loss:.4f} with them, {best.mixture.loss:.4f} without"
         better = again.mixture.loss < _HIGHER_LOSS * best.mixture.loss
-        log(f"n-gram branch: {len(others):,} unlabeled texts {'help' if better else 'are left out'}: loss {losses}")
+        log(f"n-gram branch: {len(others):,} unlabeled texts are {'used' if better else 'left out'}: loss {losses}")
         if better:
             best = again
             chosen = self_trained(chosen, everything, best.strength)
