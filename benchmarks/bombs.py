@@ -364,7 +364,7 @@ def main() -> int:
         print(f"{end:9} {seconds:5.1f} s  {bomb.name}: {message[-300:]!r}", flush=True)
         found[bomb.name] = {"end": end, "seconds": round(seconds, 1)}
         if end not in ("refused", "done"):
-            found[bomb.name]["message"] = message[-2000:]
+            found[bomb.name]["message"] = message[-2000:].replace(f"{folder}/", "")
         ends = collections.Counter(one["end"] for one in found.values())
         about = {"provenance": made, "address_space": ADDRESSES, "files": len(found), **ends}
         options.out.write_text(json.dumps({**about, "bombs": found}, indent=1) + "\n")
