@@ -326,7 +326,8 @@ def test_texts_that_nearly_equal_training_texts_are_told(call: Call, folder: Pat
                 out.write(json.dumps({"text": row["message"] + end, "label": row["topic"]}) + "\n")
     done = call("train", tmp_path / "twice.jsonl", "-o", tmp_path / "model", *EPOCHS)
     assert done.code == 0, done.err
-    told = r"(\d+) of (\d+) test texts nearly equal a training text, so new texts will be harder: `mixling dedup FILE --threshold 0.6`"
+    told = r"(\d+) of (\d+) test texts nearly equal a training text, so new texts will be harder: "
+    told += "`mixling dedup FILE --threshold 0.6`"
     near, looked_at = map(int, re.search(told, " ".join(done.out.split())).groups())  # type: ignore[union-attr]
     assert 0 < near <= looked_at
 
