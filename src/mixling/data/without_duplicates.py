@@ -36,13 +36,13 @@ class Deduplicated:
         rows: how many were read.
         equal: rows whose text equals an earlier one, but for case and blanks.
         near: rows with nearly the same words as an earlier one.
-        examples: the first of these, as (text, place of the row that it repeats, similarity).
+        examples: the first of these, as (text, its place, place of the row that it repeats, similarity).
     """
 
     rows: int = 0
     equal: int = 0
     near: int = 0
-    examples: list[tuple[str, str, float]] = field(default_factory=list)
+    examples: list[tuple[str, str, str, float]] = field(default_factory=list)
 
     @property
     def kept(self) -> int:
@@ -96,7 +96,7 @@ def remove_duplicates(
                 found.near += similarity < 1
                 found.equal += similarity >= 1
                 if similarity < 1 and len(found.examples) < _EXAMPLES:
-                    found.examples.append((text, f"{place[0]}:{place[1]}", similarity))
+                    found.examples.append((text, f"{file}:{line}", f"{place[0]}:{place[1]}", similarity))
                 if note is not None:
                     note(csv_line([file, line, *place, f"{similarity:.4f}", text]))
     return found

@@ -101,7 +101,7 @@ def check_split(
     if test is None:
         log(f"{len(train):,} training and {len(validation):,} validation examples")
     else:
-        held_out = " (data.test_fraction)" if config.data.test_fraction else ""
+        held_out = " (--test-fraction)" if config.data.test_fraction else ""
         log(f"{len(train):,} training, {len(validation):,} validation and {len(test):,} test examples{held_out}")
         for rows, name in ((train, "training"), (validation, "validation")):
             if repeated := report_duplicates(rows, test):

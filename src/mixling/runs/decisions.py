@@ -322,5 +322,5 @@ def _fit_branch(
     metric = task.metric.replace("_", " ")
     parts = [] if config.use == "never" else ["n-grams"]
     added = " + ".join(parts if columns is None else [*parts, "columns"])
-    log(f"exported network {alone:.4f} + {added} = {whole:.4f} {metric} on {validation.what}")
+    log(f"{metric} on {validation.what}: network {alone:.4f}, with {added} {whole:.4f}")
     return branch, combined

@@ -70,9 +70,9 @@ def dedup_command(rows: DedupInput, output: DedupOutput) -> None:
     lines = [
         f"{found.rows:,} rows: {found.kept:,} kept, {found.equal:,} equal and {found.near:,} nearly equal to others"
     ]
-    for text, place, similarity in found.examples:
+    for text, place, earlier, similarity in found.examples:
         shown = printable(" ".join(text.split())[:100])
-        lines.append(f"  {similarity:.2f} of the words of {place}: {shown}")
+        lines.append(f"  {place} repeats {earlier} ({similarity:.0%} of their words): {shown}")
     put(wrapped("\n".join(lines)) + "\n")
     for line in bad.lines():
         print(line, file=sys.stderr)
