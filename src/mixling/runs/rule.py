@@ -57,7 +57,8 @@ def choose_rule(
     assert best is not None
     if any(best.offsets) and not _holds(task, best, outputs, targets):
         task.rule = None
-        log(f"answers: the most probable label; {what} are better by chance only, on {len(targets):,} unseen examples")
+        examples = f"{len(targets):,} unseen examples"
+        log(f"answers: the most probable label; offsets for rare labels gain no more than chance on {examples}")
         return None
     task.rule = best.of(task.labels.names)
     after = task.evaluate(outputs, targets, tables=False).numbers()
