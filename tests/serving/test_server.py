@@ -47,7 +47,7 @@ def test_it_answers_and_knows_no_torch(served: Served) -> None:
     ("content", "status"),
     [
         (b"\x00\x01\x02\r\n\r\n", b"400"),
-        (b"GET / HTTP/9.9\r\n\r\n", b"400"),
+        (b"GET / HTTP/9.9\r\n\r\n", b"505"),
         (b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
         (b"POST /v1/models/m/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000000\r\n\r\n", b"413"),

@@ -3,7 +3,8 @@
 //! A [`Model`] never changes, and any number of threads may share it. Each thread has its own [`Worker`], which remembers
 //! the words that it has met.
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_int, c_void};
 use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 use std::{error, fmt, fs, io, ptr};

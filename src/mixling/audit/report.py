@@ -238,7 +238,9 @@ def _table(title: str, note: str, columns: Sequence[str], rows: Iterable[Sequenc
 def _decision(where: str, label: str, suggested: str) -> Html:
     """Return the choices of a person on a row."""
     data = {"where": where, "label": label, "suggested": suggested}
-    attributes = " ".join(f'data-{name}="{html.escape(value)}"' for name, value in data.items())
+    # References, so that nobody who reads the page's source is misled by invisible characters.
+    written = ((name, html.escape(value).encode("ascii", "xmlcharrefreplace").decode()) for name, value in data.items())
+    attributes = " ".join(f'data-{name}="{value}"' for name, value in written)
     choices = {"": "", "keep": "keep the label", "change": "take the suggestion", "drop": "drop the row"}
     options = "".join(f'<option value="{value}">{name}</option>' for value, name in choices.items())
     return Html(f'<select aria-label="decision on {html.escape(where)}" {attributes}>{options}</select>')

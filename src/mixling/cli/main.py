@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import contextlib
 import gc
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
 
@@ -18,7 +16,7 @@ from mixling.cli.command import Command, Group, with_options
 from mixling.cli.output import open_closed_streams, standard_output
 from mixling.errors import Interrupted, UserError, printable
 from mixling.limits import explained
-from mixling.training.interrupts import handle, raise_once
+from mixling.training.interrupts import begin_to_listen, was_interrupted
 
 # The groups of the help. Each command is a file of that name, which imports heavy modules when the command runs.
 GROUPS = {
@@ -100,8 +98,7 @@ def run() -> None:
     try:
         try:
             gc.disable()  # until a command begins: imports leave no garbage
-            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as under nohup
-                handle(signal.SIGINT, raise_once)
+            begin_to_listen()
             build_app(named or COMMANDS, completion=not named)(prog_name="mixling")
         finally:
             gc.enable()
@@ -123,9 +120,8 @@ def run() -> None:
 
         _leave(f"error: this needs {module}, which is not installed: {install_command(EXTRAS[module])}", 2)
     except BaseException as error:  # panics of libraries in Rust are no exceptions
-        if (
-            signal.getsignal(signal.SIGINT) == signal.SIG_DFL
-        ):  # a library has made another exception of KeyboardInterrupt
+        # A library may make another exception of KeyboardInterrupt.
+        if not isinstance(error, SystemExit) and was_interrupted():
             _leave("interrupted", 130)
         if not (reason := explained(error)):
             raise
@@ -166,8 +162,10 @@ def _possible(message: str, named: Sequence[str]) -> str:
 
 
 def _leave(message: str, code: int) -> None:
-    with contextlib.suppress(OSError):  # of standard error on a full disk
+    try:
         print(printable(message, keep="\n"), file=sys.stderr)
+    except OSError:  # of a full disk
+        sys.stderr = None  # else Python flushes it at the end, and changes the code
     sys.exit(code)
 
 

@@ -322,5 +322,5 @@ def _fit_branch(
     metric = task.metric.replace("_", " ")
     parts = [] if config.use == "never" else ["n-grams"]
     added = " + ".join(parts if columns is None else [*parts, "columns"])
-    log(f"{metric} on {validation.what}: network {alone:.4f}, with {added} {whole:.4f}")
+    log(f"network {alone:.4f}, with {added} {whole:.4f} {metric} on {validation.what}")
     return branch, combined

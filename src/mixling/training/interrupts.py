@@ -19,6 +19,9 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM, received outside of `Interrupts`."""
 
 
+_arrived: list[int] = []  # signals that `raise_once` has had
+
+
 @contextlib.contextmanager
 def terminations() -> Iterator[None]:
     """Raise `Terminated` on SIGTERM instead of ending the process silently; not under torchrun.
@@ -28,6 +31,7 @@ def terminations() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or "RANK" in os.environ:
         yield
         return
+    _arrived.clear()
     old = handle(signal.SIGTERM, raise_once)
     try:
         yield
@@ -41,14 +45,22 @@ def terminations() -> Iterator[None]:
 
 def raise_once(signum: int, frame: FrameType | None) -> None:
     """Handle a signal by an exception, and leave the next one to the system."""
+    _arrived.append(signum)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
     raise Terminated if signum == signal.SIGTERM else KeyboardInterrupt
 
 
 def was_interrupted() -> bool:
-    """Return whether `raise_once`, which was a handler, has had its signal."""
-    return signal.getsignal(signal.SIGTERM) == signal.SIG_DFL == signal.getsignal(signal.SIGINT)
+    """Return whether `raise_once` has had a signal since `begin_to_listen`."""
+    return bool(_arrived)
+
+
+def begin_to_listen() -> None:
+    """Forget the signals of earlier commands of this process; SIGINT is an exception, unless it is ignored (nohup)."""
+    _arrived.clear()
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        handle(signal.SIGINT, raise_once)
 
 
 def handle(number: int, handler: Any) -> Any:
