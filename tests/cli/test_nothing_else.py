@@ -114,7 +114,7 @@ def test_a_named_folder_and_named_columns_change_nothing(
     kept = [(path / "test.jsonl").read_bytes() for path in (tmp_path / "model", folder / "messages-model")]
     assert kept[0] == kept[1]
     assert "--test-fraction 0.2" not in done.err
-    assert re.search(r"^\d+ training, \d+ validation and \d+ test examples \(data.test_fraction\)$", done.err, re.M)
+    assert re.search(r"^\d+ training, \d+ validation and \d+ test examples \(--test-fraction\)$", done.err, re.M)
     start = next(number for number, line in enumerate(done.err.splitlines()) if re.match(r" +step|epoch", line))
     assert start <= 3  # rows, model, and a remark on the rows
 
