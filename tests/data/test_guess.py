@@ -150,6 +150,16 @@ def test_a_pair_is_found_beside_longer_columns(tmp_path: Path) -> None:
     assert guessed(table(tmp_path / "a.csv", columns | {"gold_label": list("abc") * 20}))[2] == "sentence2"
 
 
+@pytest.mark.parametrize("value", [text, lambda n: f"word{n}"], ids=["sentences", "single words"])
+def test_the_usual_names_of_a_pair_are_one(value: Any, tmp_path: Path) -> None:
+    columns = {"text": [value(n) for n in ROWS], "text_pair": [value(n + 1) for n in ROWS], "label": list("ab") * 30}
+    path = table(tmp_path / "a.csv", columns)
+    assert guessed(path) == (["text"], ["label"], "text_pair")
+    assert guess_columns(path, text="text") is None  # all is said
+    for name, expected in (("text_pair", (["text"], ["label"], None)), ("text", (["text_pair"], ["label"], None))):
+        assert guessed(table(tmp_path / "b.csv", {**columns, name: [""] * len(ROWS)})) == expected
+
+
 def test_annotations_are_not_guessed_at(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     rows = [{"body": text(n), "annotation": [{"start": 0, "end": 3, "label": "A"}]} for n in ROWS]

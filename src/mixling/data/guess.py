@@ -32,7 +32,7 @@ _LABEL_NAMES = (
     "polarity", "stars", "rating", "score", "emotion", "spam", "toxic", "department", "priority",
 )  # fmt: skip
 _EXPLICIT = ("label", "labels", "class", "target")  # names that leave no doubt
-_PAIR_ENDS = (("1", "2"), ("a", "b"), ("premise", "hypothesis"), ("text", "text_pair"))
+_PAIR_ENDS = (("1", "2"), ("a", "b"), ("premise", "hypothesis"))
 _EXAMPLES = 3
 _REPEATED = 3  # times that each label occurs on average, at least
 _LIKE = 0.5  # a column of texts this long beside the longest may be meant, too
@@ -128,7 +128,8 @@ def _guess(
 ) -> Guess | None:
     names = {name for row in rows for name in row.values}
     unknown = {text, *further, label} - {None} - names  # reported when the file is read
-    usual = (text, "" if "text_pair" in names else "text"), (label, "label")
+    is_pair = not text and not further and {"text", "text_pair"} <= names  # as the columns are called by default
+    usual = (text, "" if is_pair else "text"), (label, "label")
     text, label = (known or (name if name in names else None) for known, name in usual)
     if not names or (text and label) or unknown or any(wanted <= names for wanted in _OF_TASKS):
         return None
@@ -139,6 +140,8 @@ def _guess(
     candidates = [one for one in columns if one.is_text and one.name not in (*further, label)]
     texts = _named(columns, text) or _texts(candidates)
     pair = [] if text or further else _pair(candidates)
+    if is_pair:
+        pair = [*_named(columns, "text"), *_named(columns, "text_pair")]
     texts, why_text = (pair[:1], "a pair by their names") if pair else _choose(texts, _TEXT_NAMES)
     taken = {*further, *(column.name for column in (*texts, *pair))}
     free = [one for one in columns if one.is_label and one.name not in taken]
@@ -152,7 +155,7 @@ def _guess(
     return Guess(
         rows=len(rows),
         text=tuple(texts),
-        text_pair=pair[1] if pair else None,
+        text_pair=pair[1] if len(pair) > 1 else None,
         label=tuple(labels),
         why_text=why_text or "the longest texts",
         why_label=why_label or "its values repeat",
